@@ -1,0 +1,1 @@
+"""Model: the frozen nouns that everything else speaks of. No I/O."""

@@ -1,0 +1,104 @@
+"""Snapshots, fences and receipts: what the vault says about training state (design sections 4.8 and 5; R4, R6)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bridgehead.kernel.ids import BlockId, Epoch, SiteId, SnapshotId, WorkloadId
+
+
+class TensorEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One tensor inside a file: name, dtype as the format writes it, shape, byte range in the file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset_bytes: int
+    size_bytes: int
+
+
+class BlockRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A piece of a file: the bytes [offset, offset + size) have this hash."""
+
+    block: BlockId
+    offset_bytes: int
+    size_bytes: int
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file of a snapshot: POSIX path relative to the saved directory, mode bits, and the blocks that rebuild it."""
+
+    path: str
+    mode: int
+    size_bytes: int
+    blocks: tuple[BlockRef, ...]
+    tensors: tuple[TensorEntry, ...] = ()
+
+
+class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The small record whose existence is the only commit point of a save.
+
+    Attributes:
+        id: ``<workload>@<step>.<epoch>`` plus a short content hash.
+        step: training step that the state is *after*; the next step to compute is ``step + 1``.
+        epoch: the writer's epoch in which it was written; a fence decides whether it counts.
+        raw_bytes: sum of file sizes.
+        context: free text pairs (loss, git commit, seeds ...), for point-in-time recovery (R10).
+    """
+
+    id: SnapshotId
+    workload: WorkloadId
+    step: int
+    epoch: Epoch
+    site: SiteId
+    created_s: float
+    raw_bytes: int
+    files: tuple[FileEntry, ...]
+    context: dict[str, str] = {}
+
+
+class SnapshotInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A snapshot without its file list, as ports hand it around. ``verified``: every block is present with the right hash."""
+
+    id: SnapshotId
+    workload: WorkloadId
+    step: int
+    epoch: Epoch
+    site: SiteId
+    created_s: float
+    raw_bytes: int
+    verified: bool
+    counts: bool
+    """False for a snapshot that a closed epoch wrote after its fence: kept, but never used (J05, J06)."""
+
+
+class Fence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Opens ``epoch`` for ``holder`` and names exactly which snapshots of older epochs count (design rule 8).
+
+    Anything that an older epoch writes later is kept but never counts.
+    """
+
+    workload: WorkloadId
+    epoch: Epoch
+    holder: SiteId
+    counts: tuple[SnapshotId, ...]
+    opened_by: str
+    opened_s: float
+
+
+class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A site's word that it holds every block of this snapshot, read back and verified (R6)."""
+
+    snapshot: SnapshotId
+    site: SiteId
+    blocks: int
+    raw_bytes: int
+    verified_s: float
+
+
+class TransferProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """State of a replication: ``done`` only when the target has committed the snapshot and read it back."""
+
+    done: bool
+    sent_bytes: int
+    left_bytes: int

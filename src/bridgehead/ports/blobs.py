@@ -1,0 +1,34 @@
+"""Blobs: named immutable byte strings in one store (localfs, S3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class Blobs(Protocol):
+    """Keys are relative POSIX paths of ``[A-Za-z0-9@._+-]`` segments; a value is never changed once written.
+
+    Besides the five port errors a store raises Permanent with "no space" in its text for ENOSPC and EDQUOT; nothing half-written
+    is ever visible under its key.
+    """
+
+    def put_new(self, key: str, data: bytes | memoryview) -> bool:
+        """Write durably and create-only. True when written, False when the key exists already (its content is not compared)."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The whole value. Raises NotFound, Transient."""
+        ...
+
+    def size(self, key: str) -> int | None:
+        """Size in bytes, None when the key does not exist."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Keys under ``prefix`` (a folder, with trailing slash or empty), sorted."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove; no effect when absent."""
+        ...

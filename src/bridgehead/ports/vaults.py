@@ -1,0 +1,48 @@
+"""Vaults: the checkpoint vaults of all sites, as the runbook sees them (R4, R6, R8; J05, J06)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
+from bridgehead.model.stamp import Stamp
+
+
+class Vaults(Protocol):
+    """Every method names the site whose vault is meant. Raises NotFound for an unknown site, Transient when it is out of reach."""
+
+    def newest(self, workload: WorkloadId, *, site: SiteId) -> SnapshotInfo | None:
+        """The newest snapshot that is verified and counts, or None. Torn or fenced-off ones are passed over (V16)."""
+        ...
+
+    def find(self, snapshot: SnapshotId, *, site: SiteId) -> SnapshotInfo | None:
+        """The snapshot as the site's vault holds it, counted or not; None when the vault is readable and lacks it."""
+        ...
+
+    def replicate(self, snapshot: SnapshotId, *, source: SiteId, target: SiteId, budget_s: float, stamp: Stamp) -> TransferProgress:
+        """Copy missing blocks for at most about ``budget_s`` seconds; call again until ``done``. Resumes where it was.
+
+        Raises:
+            NotFound: the source does not hold the snapshot.
+            Permanent: a block at the source is damaged; it is named.
+        """
+        ...
+
+    def receipt(self, snapshot: SnapshotId, *, site: SiteId, stamp: Stamp) -> Receipt:
+        """Read every block of the snapshot back at ``site``, verify its hash, record and return the receipt.
+
+        Raises NotFound when the snapshot is not committed there, Permanent when a block is missing or damaged.
+        """
+        ...
+
+    def fence(self, fence: Fence, *, site: SiteId, stamp: Stamp) -> Fence:
+        """Record ``fence`` create-only; a repeat by the same ``opened_by`` returns the fence as it was first recorded.
+
+        Raises Conflict when that epoch was opened by someone else, or is not newer than the newest one by exactly one.
+        """
+        ...
+
+    def newest_fence(self, workload: WorkloadId, *, site: SiteId) -> Fence | None:
+        """The fence that is in force at this site, None before the first one (epoch 0: any writer counts)."""
+        ...
