@@ -42,6 +42,20 @@ class _Base(msgspec.Struct, frozen=True, tag_field="event"):
     at_s: float
 
 
+class DoneBefore(msgspec.Struct, frozen=True):
+    """What an earlier run left behind for one step."""
+
+    recorded: dict[str, Any]
+    applied: dict[str, Any]
+
+
+class Undoes(msgspec.Struct, frozen=True):
+    """This run rolls a finished one back; the finished one's verdict stays as it was written (J02)."""
+
+    run: RunId
+    steps: dict[StepId, DoneBefore]
+
+
 class RunOpened(_Base, frozen=True, tag="run-opened"):
     """The run exists. Holds all that a resume needs: the runbook and the connections of the estate."""
 
@@ -51,6 +65,7 @@ class RunOpened(_Base, frozen=True, tag="run-opened"):
     estate: dict[str, Any]
     by: str
     version: str
+    undoes: Undoes | None = None
 
 
 class DriverTook(_Base, frozen=True, tag="driver-took"):
@@ -216,13 +231,6 @@ class AbortAsked(_Base, frozen=True, tag="abort-asked"):
     reason: str
 
 
-class UndoAsked(_Base, frozen=True, tag="undo-asked"):
-    """An operator rolls a finished run back."""
-
-    by: str
-    reason: str
-
-
 class RunEnded(_Base, frozen=True, tag="run-ended"):
     """Terminal."""
 
@@ -253,6 +261,5 @@ Event = (
     | Paused
     | Resumed
     | AbortAsked
-    | UndoAsked
     | RunEnded
 )

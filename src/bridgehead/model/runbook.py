@@ -42,7 +42,10 @@ class UndoPolicy(enum.StrEnum):
 
 
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often a phase is tried and how long is waited before the next try (doubling, capped at 60 s)."""
+    """How often a phase is tried and how long is waited before the next try (doubling, capped at 60 s).
+
+    Transient errors do not use up attempts: the step's deadline bounds them, so that an outage shorter than the deadline is survived.
+    """
 
     attempts: int = 3
     backoff_s: float = 1.0

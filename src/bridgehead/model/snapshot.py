@@ -44,6 +44,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         epoch: the writer's epoch in which it was written; a fence decides whether it counts.
         raw_bytes: sum of file sizes.
         context: free text pairs (loss, git commit, seeds ...), for point-in-time recovery (R10).
+        incomplete: paths of files that were evidently cut off when they were saved: the snapshot is kept, but no default (V12).
     """
 
     id: SnapshotId
@@ -55,6 +56,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     raw_bytes: int
     files: tuple[FileEntry, ...]
     context: dict[str, str] = {}
+    incomplete: tuple[str, ...] = ()
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

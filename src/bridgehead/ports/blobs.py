@@ -8,6 +8,7 @@ from typing import Protocol
 
 class Blobs(Protocol):
     """Keys are relative POSIX paths of ``[A-Za-z0-9@._+-]`` segments; a value is never changed once written.
+    Safe to call from several threads.
 
     Besides the five port errors a store raises Permanent with "no space" in its text for ENOSPC and EDQUOT; nothing half-written
     is ever visible under its key.

@@ -12,10 +12,12 @@ from bridgehead.model.event import Event
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One journalled event. ``hash`` covers ``previous`` and the canonical payload; ``signature`` (hex) covers ``hash``."""
+    """One journalled event. ``hash`` covers ``previous`` and ``payload`` (the event's bytes as written, so that an old ledger still
+    verifies after the encoding of events has grown); ``signature`` (hex) covers ``hash``."""
 
     seq: int
     event: Event
+    payload: bytes
     previous: str
     hash: str
     signature: str

@@ -1,0 +1,5 @@
+"""SQLite driver: the journal of one machine."""
+
+from bridgehead.drivers.sqlite.journal import SqliteJournal
+
+__all__ = ["SqliteJournal"]

@@ -1,0 +1,223 @@
+"""The journal on SQLite: WAL, synchronous FULL, append-only by triggers, leases in the same database.
+
+A lease and the append that it guards are checked in one transaction, so that a driver that was frozen and woke up after another took
+over cannot write a single event (J13, J15).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, Permanent, Transient
+from bridgehead.kernel.hashing import ZERO_HASH
+from bridgehead.kernel.ids import Epoch, RunId
+from bridgehead.model.event import Event
+from bridgehead.ports.journal import DriverIdentity, Entry
+from bridgehead.runbook.ledger import Signer, seal
+
+SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE events (
+    run TEXT NOT NULL, seq INTEGER NOT NULL, payload BLOB NOT NULL,
+    previous TEXT NOT NULL, hash TEXT NOT NULL, signature TEXT NOT NULL, key_id TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+CREATE TABLE runs (run TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE);
+CREATE TABLE leases (run TEXT PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT, pid INTEGER, started TEXT);
+CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+"""
+
+
+class SqliteJournal:
+    """Implements ``ports.journal.Journal``; one instance serves one thread.
+
+    Args:
+        path: database file; made when absent.
+        signer: signs entries.
+        alive: tells whether a driver identity is a process that lives on this machine.
+    """
+
+    def __init__(self, path: Path, *, signer: Signer, alive: Callable[[DriverIdentity], bool]) -> None:
+        self._path = path
+        self._signer = signer
+        self._alive = alive
+        self._decode = msgspec.json.Decoder(Event).decode
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._errors("open the journal"):
+            # Words of operators and outcomes of workers come from other threads of one process only through the engine's queue.
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._create_schema()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def create(self, run: RunId, first: Event) -> Entry:
+        """See the port."""
+        with self._transaction(f"open run {run}"):
+            if self._head(run) is not None:
+                raise Conflict("a run of that name exists", tried="open a run", subject=run, remedy="Choose another name.")
+            number = self._db.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
+            self._db.execute("INSERT INTO runs VALUES (?, ?)", (run, number))
+            self._db.execute("INSERT INTO leases VALUES (?, 0, NULL, NULL, NULL)", (run,))
+            return self._insert(run, [first], 0, ZERO_HASH)[0]
+
+    def append(self, run: RunId, events: Sequence[Event], *, after_seq: int, holder: DriverIdentity | None) -> list[Entry]:
+        """See the port."""
+        with self._transaction(f"write to the journal of run {run}"):
+            head = self._head(run)
+            if head is None:
+                raise _no_run(run)
+            if holder is not None and self._lease(run)[1] != holder:
+                raise Conflict("another process took the run over", tried="write to the journal", subject=run)
+            if head[0] != after_seq:
+                raise Conflict(f"others wrote up to entry {head[0]}", tried="write to the journal", subject=run)
+            return self._insert(run, events, after_seq, head[1])
+
+    def read(self, run: RunId, *, after_seq: int = 0) -> list[Entry]:
+        """See the port. Raises BridgeheadError JOURNAL_DAMAGED for an entry that cannot be read."""
+        with self._errors(f"read the journal of run {run}"):
+            if after_seq == 0 and self._head(run) is None:
+                raise _no_run(run)
+            rows = self._db.execute(
+                "SELECT seq, payload, previous, hash, signature, key_id FROM events WHERE run = ? AND seq > ? ORDER BY seq",
+                (run, after_seq),
+            )
+            return [self._entry(run, row) for row in rows]
+
+    def head_seq(self, run: RunId) -> int:
+        """See the port."""
+        with self._errors(f"read the journal of run {run}"):
+            head = self._head(run)
+        if head is None:
+            raise _no_run(run)
+        return head[0]
+
+    def runs(self) -> list[RunId]:
+        """See the port."""
+        with self._errors("list the runs"):
+            return [RunId(row[0]) for row in self._db.execute("SELECT run FROM runs ORDER BY number DESC")]
+
+    def acquire(self, run: RunId, driver: DriverIdentity) -> Epoch:
+        """See the port."""
+        with self._transaction(f"take over run {run}"):
+            if self._head(run) is None:
+                raise _no_run(run)
+            epoch, holder = self._lease(run)
+            if holder is not None and self._alive(holder):
+                raise Conflict(f"process {holder.pid} on {holder.host} drives it (epoch {epoch})", tried="take over the run", subject=run)
+            values = (epoch + 1, driver.host, driver.pid, driver.started, run)
+            self._db.execute("UPDATE leases SET epoch = ?, host = ?, pid = ?, started = ? WHERE run = ?", values)
+            return Epoch(epoch + 1)
+
+    def release(self, run: RunId, driver: DriverIdentity) -> None:
+        """See the port."""
+        with self._transaction(f"give back run {run}"):
+            self._db.execute(
+                "UPDATE leases SET host = NULL, pid = NULL, started = NULL WHERE run = ? AND host = ? AND pid = ? AND started = ?",
+                (run, driver.host, driver.pid, driver.started),
+            )
+
+    def holder(self, run: RunId) -> DriverIdentity | None:
+        """See the port."""
+        with self._errors(f"see who drives run {run}"):
+            holder = self._lease(run)[1]
+        return holder if holder is not None and self._alive(holder) else None
+
+    def _create_schema(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version == SCHEMA_VERSION:
+            return
+        if version > SCHEMA_VERSION:
+            raise BridgeheadError(
+                ErrorCode.JOURNAL_DAMAGED,
+                tried="open the journal",
+                subject=str(self._path),
+                happened=f"it was written by a newer Bridgehead (format {version}, this one knows {SCHEMA_VERSION})",
+                remedy="Use that version.",
+            )
+        with self._transaction("create the journal"):
+            if self._db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+                return  # another process was quicker
+            for statement in _SCHEMA.split(";\nCREATE"):
+                self._db.execute(statement if statement.lstrip().startswith("CREATE") else "CREATE" + statement)
+            self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _head(self, run: RunId) -> tuple[int, str] | None:
+        row = self._db.execute("SELECT seq, hash FROM events WHERE run = ? ORDER BY seq DESC LIMIT 1", (run,)).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def _lease(self, run: RunId) -> tuple[int, DriverIdentity | None]:
+        row = self._db.execute("SELECT epoch, host, pid, started FROM leases WHERE run = ?", (run,)).fetchone()
+        if row is None:
+            raise _no_run(run)
+        return row[0], None if row[1] is None else DriverIdentity(row[1], row[2], row[3])
+
+    def _insert(self, run: RunId, events: Sequence[Event], seq: int, previous: str) -> list[Entry]:
+        entries: list[Entry] = []
+        for event in events:
+            seq += 1
+            entry = seal(event, seq=seq, previous=previous, signer=self._signer)
+            values = (run, seq, entry.payload, previous, entry.hash, entry.signature, entry.key_id)
+            self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            entries.append(entry)
+            previous = entry.hash
+        return entries
+
+    def _entry(self, run: RunId, row: tuple[int, bytes, str, str, str, str]) -> Entry:
+        try:
+            event = self._decode(row[1])
+        except msgspec.MsgspecError as error:
+            raise BridgeheadError(
+                ErrorCode.JOURNAL_DAMAGED,
+                tried="read the journal",
+                subject=f"{self._path}, run {run}, entry {row[0]}",
+                happened=str(error),
+                remedy="Restore the journal from a copy; `bridgehead ledger verify` says which entries hold.",
+            ) from error
+        return Entry(seq=row[0], event=event, payload=row[1], previous=row[2], hash=row[3], signature=row[4], key_id=row[5])
+
+    @contextmanager
+    def _transaction(self, tried: str) -> Iterator[None]:
+        with self._errors(tried):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _errors(self, tried: str) -> Iterator[None]:
+        """Map SQLite's errors to the port's."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            name = getattr(error, "sqlite_errorname", "")
+            if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):
+                raise Permanent(
+                    f"no space: {error}", tried=tried, subject=str(self._path), remedy="Free disk space, then `bridgehead run resume`."
+                ) from error
+            if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                raise Transient(f"the database is locked: {error}", tried=tried, subject=str(self._path)) from error
+            raise BridgeheadError(
+                ErrorCode.JOURNAL_DAMAGED,
+                tried=tried,
+                subject=str(self._path),
+                happened=f"{name or type(error).__name__}: {error}",
+                remedy="Check the file and its disk; restore it from a copy if it is damaged.",
+            ) from error
+
+
+def _no_run(run: RunId) -> NotFound:
+    return NotFound("there is no such run", tried="find the run", subject=run, remedy="`bridgehead run list` shows all runs.")

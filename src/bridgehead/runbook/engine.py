@@ -1,0 +1,238 @@
+"""The engine: the shell around ``decide``. It journals, performs commands on a bounded pool of workers, and waits.
+
+It decides nothing. Killed at any moment, the next process reads the journal and decides again (G11, J02, J15).
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import msgspec
+
+from bridgehead import __version__
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, PortError
+from bridgehead.kernel.hashing import document_hash
+from bridgehead.kernel.ids import Epoch, RunId, StepId
+from bridgehead.model import event as ev
+from bridgehead.model.runbook import Runbook
+from bridgehead.ports.clock import Clock
+from bridgehead.ports.journal import DriverIdentity, Journal
+from bridgehead.ports.metrics import Metrics
+from bridgehead.runbook import state as st
+from bridgehead.runbook.action import Action, Json, Outcome, Pending
+from bridgehead.runbook.apply import apply, fold
+from bridgehead.runbook.decide import Flight, Measure, Perform, decide
+from bridgehead.runbook.perform import call_phase, measure, outcome_event, prepare
+
+LISTEN_S = 0.05
+"""How often a waiting engine looks for words of operators in the journal."""
+PROGRESS_S = 1.0
+"""Least time between two journalled progress reports of one step."""
+
+
+class Landing(msgspec.Struct, frozen=True):
+    """What came back from a worker."""
+
+    command: Perform | Measure
+    epoch: Epoch
+    result: Outcome | PortError | ev.GateMeasured
+
+
+Watcher = Callable[[st.RunState, Sequence[ev.Event]], None]
+
+
+def open_run(
+    journal: Journal, run: RunId, runbook: Runbook, *, estate: Json, by: str, at_s: float, undoes: ev.Undoes | None = None
+) -> None:
+    """Write a run's first event. Raises Conflict when the run exists."""
+    journal.create(run, ev.RunOpened(at_s, run, runbook, document_hash(runbook), estate, by, __version__, undoes))
+
+
+def read_state(journal: Journal, run: RunId) -> st.RunState:
+    """The state of a run as its journal tells it; needs no driver. Raises NotFound."""
+    return fold(entry.event for entry in journal.read(run))
+
+
+class Engine:
+    """Drives one run in this process.
+
+    Args:
+        actions: registered actions by name.
+        metrics: counters for gates.
+        workers: upper bound of calls at a time.
+        watcher: told of every batch of events with the state after it (progress display, metrics); must not raise.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        actions: Mapping[str, Action],
+        metrics: Metrics,
+        clock: Clock,
+        driver: DriverIdentity,
+        workers: int = 8,
+        watcher: Watcher = lambda state, events: None,
+    ) -> None:
+        self._journal = journal
+        self._actions = actions
+        self._metrics = metrics
+        self._clock = clock
+        self._driver = driver
+        self._workers = workers
+        self._watcher = watcher
+        self._stop_asked = False
+
+    def stop(self) -> None:
+        """Let ``drive`` return soon, with the run where it is; safe from a signal handler."""
+        self._stop_asked = True
+
+    def drive(self, run: RunId) -> st.RunState:
+        """Drive ``run`` until it has ended, needs a person, or ``stop`` was called; returns the state then.
+
+        Raises:
+            BridgeheadError: RUN_BUSY when another live process drives it, RUN_NOT_FOUND.
+            Conflict: the lease was lost to another process; nothing that this one does counts any more.
+        """
+        try:
+            epoch = self._journal.acquire(run, self._driver)
+        except Conflict as conflict:
+            raise BridgeheadError(
+                ErrorCode.RUN_BUSY,
+                tried=conflict.tried,
+                subject=str(run),
+                happened=conflict.happened,
+                remedy="Watch it with `bridgehead run watch`, or end that process first.",
+            ) from conflict
+        try:
+            return _Drive(self, run, epoch).loop()
+        finally:
+            self._journal.release(run, self._driver)
+
+
+class _Drive:
+    """One stay at the wheel: the volatile part (what is in flight), which a crash loses and a resume does without."""
+
+    def __init__(self, engine: Engine, run: RunId, epoch: Epoch) -> None:
+        self._engine = engine
+        self._run = run
+        self._epoch = epoch
+        self._flights: dict[StepId, Flight] = {}
+        self._landed: queue.SimpleQueue[Landing] = queue.SimpleQueue()
+        self._progress_at_s: dict[StepId, float] = {}
+        entries = engine._journal.read(run)
+        self._seq = entries[-1].seq
+        self._state = fold(entry.event for entry in entries)
+
+    def loop(self) -> st.RunState:
+        clock = self._engine._clock
+        # Engine time never runs behind the journal, even if the wall clock was set back while no process drove the run.
+        self._ahead_s = max(0.0, self._state.last_s - clock.now_s())
+        driver = f"{self._engine._driver.host}/{self._engine._driver.pid}"
+        if not isinstance(self._state.mode, st.Ended):
+            self._append([ev.DriverTook(self._now_s(), self._epoch, driver)])
+        pool = ThreadPoolExecutor(max_workers=self._engine._workers, thread_name_prefix="step")
+        try:
+            while not isinstance(self._state.mode, st.Ended | st.NeedsPerson) and not self._engine._stop_asked:
+                self._turn(pool)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        return self._state
+
+    def _now_s(self) -> float:
+        return self._engine._clock.now_s() + self._ahead_s
+
+    def _turn(self, pool: ThreadPoolExecutor) -> None:
+        now_s = self._now_s()
+        decision = decide(self._state, self._flights, now_s)
+        if decision.records:
+            self._append(decision.records)
+            return
+        intents = [command.intent for command in decision.commands if isinstance(command, Perform) and command.intent is not None]
+        if intents and not self._append(intents):
+            return  # somebody spoke meanwhile: decide again before acting
+        for command in decision.commands:
+            self._flights[command.step] = Flight(busy=True, poll_at_s=math.inf)
+            if isinstance(command, Perform):
+                call = prepare(self._state, command, self._engine._actions, now_s)
+                pool.submit(self._work, command, partial(call_phase, call))
+            else:
+                pool.submit(self._work, command, partial(measure, self._state, command, self._engine._metrics, now_s))
+        self._wait(decision.wake_s)
+
+    def _work(self, command: Perform | Measure, work: Callable[[], Outcome | ev.GateMeasured]) -> None:
+        try:
+            result: Outcome | PortError | ev.GateMeasured = work()
+        except PortError as error:
+            result = error
+        self._landed.put(Landing(command, self._epoch, result))
+
+    def _wait(self, wake_s: float) -> None:
+        """Until something lands, time changes the decision, or an operator spoke."""
+        polls = [flight.poll_at_s for flight in self._flights.values() if not flight.busy]
+        timeout_s = max(0.0, min([wake_s, *polls]) - self._now_s())
+        try:
+            landings = [self._landed.get(timeout=min(timeout_s, LISTEN_S)) if timeout_s > 0 else self._landed.get_nowait()]
+        except queue.Empty:
+            landings = []
+        while not self._landed.empty():
+            landings.append(self._landed.get_nowait())
+        if landings:
+            self._land(landings)
+        elif self._engine._journal.head_seq(self._run) != self._seq:
+            self._listen()
+
+    def _land(self, landings: Sequence[Landing]) -> None:
+        now_s = self._now_s()
+        events: list[ev.Event] = []
+        for landing in landings:
+            step_id = landing.command.step
+            self._flights.pop(step_id, None)
+            if isinstance(landing.result, ev.GateMeasured):
+                events.append(msgspec.structs.replace(landing.result, at_s=now_s))
+                continue
+            assert isinstance(landing.command, Perform)
+            event = outcome_event(landing.command, landing.epoch, landing.result, now_s)
+            if event is not None:
+                events.append(event)
+                continue
+            assert isinstance(landing.result, Pending)
+            self._flights[step_id] = Flight(busy=False, poll_at_s=now_s + landing.result.poll_after_s)
+            if landing.result.progress and now_s - self._progress_at_s.get(step_id, -math.inf) >= PROGRESS_S:
+                self._progress_at_s[step_id] = now_s
+                events.append(ev.PhaseProgress(now_s, step_id, landing.command.phase, landing.result.progress))
+        while events and not self._append(events):
+            pass  # an operator's word came first; outcomes are facts and are appended behind it
+
+    def _append(self, events: Sequence[ev.Event]) -> bool:
+        """Journal and apply. False when an operator's word came first: it is read, and the caller decides again.
+
+        Raises Conflict when the lease is lost.
+        """
+        journal = self._engine._journal
+        try:
+            entries = journal.append(self._run, events, after_seq=self._seq, holder=self._engine._driver)
+        except Conflict:
+            if journal.head_seq(self._run) == self._seq or not self._listen():
+                raise
+            return False
+        self._take([entry.event for entry in entries], entries[-1].seq)
+        return True
+
+    def _listen(self) -> bool:
+        """Read what others wrote. False when nothing is new, or when another driver took over (then nothing of ours counts)."""
+        entries = self._engine._journal.read(self._run, after_seq=self._seq)
+        if not entries or any(isinstance(entry.event, ev.DriverTook) for entry in entries):
+            return False
+        self._take([entry.event for entry in entries], entries[-1].seq)
+        return True
+
+    def _take(self, events: Sequence[ev.Event], seq: int) -> None:
+        for event in events:
+            self._state = apply(self._state, event)
+        self._seq = seq
+        self._engine._watcher(self._state, events)

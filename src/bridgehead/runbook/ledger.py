@@ -1,0 +1,136 @@
+"""The ledger: the journal as evidence. Each entry's hash covers its predecessor; each hash is signed (Ed25519).
+
+Changing, dropping or reordering an entry breaks the chain; forging one needs the key. Cutting off the newest entries cannot be seen
+from inside, so the head hash is printed at the end of every run and can be given to ``verify``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from bridgehead.kernel.encoding import canonical
+from bridgehead.kernel.hashing import ZERO_HASH, chain_hash
+from bridgehead.model.event import Event
+from bridgehead.ports.journal import Entry
+
+
+class Signer(Protocol):
+    """Signs entry hashes."""
+
+    key_id: str
+
+    def sign(self, data: bytes) -> bytes:
+        """A detached signature over ``data``."""
+        ...
+
+
+class Verifier(Protocol):
+    """Checks signatures by key id."""
+
+    def verify(self, key_id: str, data: bytes, signature: bytes) -> bool:
+        """True when ``signature`` is right; False when it is wrong or the key is unknown."""
+        ...
+
+
+class LedgerFault(msgspec.Struct, frozen=True):
+    """Where the chain does not hold, and why."""
+
+    seq: int
+    problem: str
+
+
+def seal(event: Event, *, seq: int, previous: str, signer: Signer) -> Entry:
+    """Make the entry that follows ``previous`` (``ZERO_HASH`` for the first)."""
+    payload = canonical(event)
+    entry_hash = chain_hash(previous, payload)
+    signature = signer.sign(entry_hash.encode("ascii")).hex()
+    return Entry(seq=seq, event=event, payload=payload, previous=previous, hash=entry_hash, signature=signature, key_id=signer.key_id)
+
+
+def verify_chain(entries: Sequence[Entry], verifier: Verifier, *, head: str | None = None) -> list[LedgerFault]:
+    """All faults of a whole ledger, empty when it holds.
+
+    Args:
+        head: hash that the newest entry must have, as printed when the run ended; detects a cut-off tail.
+    """
+    faults: list[LedgerFault] = []
+    previous = ZERO_HASH
+    for expected_seq, entry in enumerate(entries, start=1):
+        if entry.seq != expected_seq:
+            faults.append(LedgerFault(entry.seq, f"entry {expected_seq} is missing"))
+        if entry.previous != previous:
+            faults.append(LedgerFault(entry.seq, "does not follow the entry before it"))
+        if chain_hash(entry.previous, entry.payload) != entry.hash:
+            faults.append(LedgerFault(entry.seq, "content was changed after it was written"))
+        if not verifier.verify(entry.key_id, entry.hash.encode("ascii"), bytes.fromhex(entry.signature)):
+            faults.append(LedgerFault(entry.seq, f"signature is wrong or key {entry.key_id} is unknown"))
+        previous = entry.hash
+    if not entries:
+        faults.append(LedgerFault(0, "the ledger is empty"))
+    elif head is not None and entries[-1].hash != head:
+        faults.append(LedgerFault(entries[-1].seq, f"ends in {entries[-1].hash}, not in the given head {head}"))
+    return faults
+
+
+class KeyFolder:
+    """Ed25519 keys in a folder: ``ledger.key`` (private, mode 600) and ``<key id>.pub``; made at first use.
+
+    The private key signs on this machine; give the public key to auditors. Old public keys stay, so that old entries verify.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        self._folder = folder
+        private = folder / "ledger.key"
+        if not private.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            fresh = Ed25519PrivateKey.generate().private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+            _create_once(private, fresh.hex().encode())
+        self._key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private.read_text()))
+        public = self._key.public_key().public_bytes_raw()
+        self.key_id = public.hex()[:16]
+        if not (folder / f"{self.key_id}.pub").exists():
+            _create_once(folder / f"{self.key_id}.pub", public.hex().encode())
+
+    def sign(self, data: bytes) -> bytes:
+        """A detached Ed25519 signature."""
+        return self._key.sign(data)
+
+    def verify(self, key_id: str, data: bytes, signature: bytes) -> bool:
+        """Check against the public key of that id in the folder."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        public = self._folder / f"{key_id}.pub"
+        if not key_id.isalnum() or not public.exists():
+            return False
+        try:
+            Ed25519PublicKey.from_public_bytes(bytes.fromhex(public.read_text())).verify(signature, data)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+def _create_once(path: Path, content: bytes) -> None:
+    """Create durably and atomically; when two processes do it at once, one file wins and both then read it."""
+    import os
+
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink()

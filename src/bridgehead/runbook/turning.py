@@ -1,0 +1,64 @@
+"""How a run turns: into a rollback, out of a hold, out of being stuck."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import immutables
+import msgspec
+
+from bridgehead.kernel.ids import StepId
+from bridgehead.model.runbook import ActionStep, Step, TaskStep
+from bridgehead.runbook import state as st
+
+
+def turned_back(state: st.RunState, reason: str, at_s: float) -> st.RunState:
+    """The rollback begins: every step that may have changed the world is to be undone, all others are out of the way."""
+    steps = {step_id: _step_turned_back(state.plan.steps[step_id], step, at_s) for step_id, step in state.steps.items()}
+    hold = state.mode
+    paused_s = state.paused_total_s + (at_s - hold.since_s if isinstance(hold, st.OnHold) else 0.0)
+    return msgspec.structs.replace(_with_steps(state, steps), mode=st.Backward(reason), ready=frozenset(), paused_total_s=paused_s)
+
+
+def resumed_after_hold(state: st.RunState, hold: st.OnHold, at_s: float) -> st.RunState:
+    """Time on hold does not count against deadlines; a gate collects new evidence."""
+    paused_s = state.paused_total_s + (at_s - hold.since_s)
+    steps: dict[StepId, st.StepState] = {
+        step_id: st.Measuring(at_s, paused_s, ()) if isinstance(step, st.Measuring) else step for step_id, step in state.steps.items()
+    }
+    return msgspec.structs.replace(_with_steps(state, steps), mode=hold.direction, paused_total_s=paused_s)
+
+
+def unstuck(state: st.RunState, mode: st.NeedsPerson, at_s: float) -> st.RunState:
+    """A person says that the cause is gone: the failed undo is tried again."""
+    steps: dict[StepId, st.StepState] = {
+        step_id: st.ToUndo(at_s, step.recorded, step.applied) if isinstance(step, st.Stuck) else step
+        for step_id, step in state.steps.items()
+    }
+    return msgspec.structs.replace(_with_steps(state, steps), mode=st.Backward(f"resumed after {mode.reason}"))
+
+
+def _with_steps(state: st.RunState, steps: dict[StepId, st.StepState]) -> st.RunState:
+    active = frozenset(step_id for step_id, step in steps.items() if isinstance(step, st.ACTIVE_STEPS))
+    unfinished = sum(not isinstance(step, st.Finished) for step in steps.values())
+    return msgspec.structs.replace(state, steps=immutables.Map(steps), active=active, unfinished=unfinished)
+
+
+def _step_turned_back(plan_step: Step, step: st.StepState, at_s: float) -> st.StepState:
+    """What a rollback makes of a step: to be undone when it may have changed the world, else out of the way."""
+    has_undo = isinstance(plan_step, ActionStep) or (isinstance(plan_step, TaskStep) and bool(plan_step.undo_checklist))
+    match step:
+        case st.Finished():
+            return st.ToUndo(at_s, step.recorded, step.applied) if has_undo else step
+        case st.Broken():
+            return st.ToUndo(at_s, step.recorded, step.applied) if step.touched and has_undo else step
+        case st.Working():
+            return st.ToUndo(at_s, step.recorded, step.applied) if step.may_have_changed_the_world else st.Skipped()
+        case st.Assigned():
+            return st.ToUndo(at_s, {}, {}) if has_undo else st.Skipped()
+        case st.Waiting() | st.Measuring() | st.Asking() | st.Holding():
+            return st.Skipped()
+        case st.ToUndo() | st.Undoing() | st.Undone() | st.Skipped() | st.Stuck():
+            return step
+        case _:
+            assert_never(step)
