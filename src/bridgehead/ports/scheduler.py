@@ -63,7 +63,9 @@ class Scheduler(Protocol):
     """The scheduler of one site."""
 
     def start(self, spec: JobSpec, *, stamp: Stamp) -> JobIdentity:
-        """Start the job, or return the identity of the one that this stamp's key already started and that still runs.
+        """Start the job, or return the identity of the execution that this stamp's key already started, whether it runs or has ended.
+
+        So a repeat after a lost answer never runs a job twice; who wants another execution of an ended job asks with another key.
 
         Raises:
             Conflict: a live job of that name was started by another key, or the epoch is old.

@@ -28,7 +28,7 @@ class TrainerState(enum.StrEnum):
 
 
 class SaveAndHold(msgspec.Struct, frozen=True, tag="save-and-hold", forbid_unknown_fields=True):
-    """Finish the current step, save, commit the snapshot, compute nothing more."""
+    """Finish the current step, save, commit the snapshot, compute nothing more. A standby stays what it is, and says that it obeyed."""
 
 
 class Continue(msgspec.Struct, frozen=True, tag="continue", forbid_unknown_fields=True):
@@ -36,7 +36,8 @@ class Continue(msgspec.Struct, frozen=True, tag="continue", forbid_unknown_field
 
 
 class Release(msgspec.Struct, frozen=True, tag="release", forbid_unknown_fields=True):
-    """A standby becomes the writer: load exactly ``snapshot``, then compute, saving in ``epoch``."""
+    """A standby, or a trainer on hold, becomes the writer: load exactly ``snapshot`` unless it is what it holds already, then compute,
+    saving in ``epoch``."""
 
     snapshot: SnapshotId
     epoch: Epoch

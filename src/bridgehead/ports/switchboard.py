@@ -1,0 +1,54 @@
+"""Switchboard: the ports of all sites and services of one estate, found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from bridgehead.kernel.errors import NotFound
+from bridgehead.kernel.ids import ServiceId, SiteId
+from bridgehead.ports.metrics import Metrics
+from bridgehead.ports.scheduler import Scheduler
+from bridgehead.ports.serving import Serving
+from bridgehead.ports.traffic import Traffic
+from bridgehead.ports.training import TrainingControl
+from bridgehead.ports.vaults import Vaults
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Switchboard(msgspec.Struct, frozen=True):
+    """What actions are given. Look-ups raise NotFound, naming what the estate does connect."""
+
+    schedulers: Mapping[SiteId, Scheduler]
+    trainings: Mapping[SiteId, TrainingControl]
+    traffics: Mapping[ServiceId, Traffic]
+    servings: Mapping[ServiceId, Serving]
+    metrics: Metrics
+    vaults: Vaults
+
+    def scheduler(self, site: SiteId) -> Scheduler:
+        """The scheduler of a site."""
+        return _find(self.schedulers, site, "scheduler")
+
+    def training(self, site: SiteId) -> TrainingControl:
+        """The training control of a site."""
+        return _find(self.trainings, site, "training control")
+
+    def traffic(self, service: ServiceId) -> Traffic:
+        """The proxy in front of a service."""
+        return _find(self.traffics, service, "proxy")
+
+    def serving(self, service: ServiceId) -> Serving:
+        """The health of a service's backends."""
+        return _find(self.servings, service, "serving health")
+
+
+def _find(ports: Mapping[K, V], key: K, what: str) -> V:
+    if key not in ports:
+        known = ", ".join(sorted(str(name) for name in ports)) or "none"
+        raise NotFound(f"no {what} is connected there", tried=f"find the {what}", subject=str(key), remedy=f"The estate connects: {known}.")
+    return ports[key]
