@@ -28,8 +28,10 @@ EXIT_CODES = {
 
 
 def page() -> str:
-    """The whole page. Raises KeyError for a code or exit code that has no text."""
+    """The whole page. Raises SystemExit, with the reason, when errors.yaml and the table do not name the same codes."""
     advice = yaml.safe_load((REFERENCE / "errors.yaml").read_text(encoding="utf-8"))
+    if different := {code.value for code in TABLE} ^ set(advice):
+        raise SystemExit(f"only one of the error table and docs/reference/errors.yaml has: {', '.join(sorted(different))}")
     lines = [
         "# Errors and exit codes",
         "",
@@ -45,9 +47,7 @@ def page() -> str:
         "",
     ]
     for code, entry in TABLE.items():
-        lines += [f"## {code.value}", "", f"{entry.title}. Exit code {entry.exit_code.value}.", "", advice.pop(code.value).strip(), ""]
-    if advice:
-        raise KeyError(f"errors.yaml has advice for codes that do not exist: {', '.join(advice)}")
+        lines += [f"## {code.value}", "", f"{entry.title}. Exit code {entry.exit_code.value}.", "", advice[code.value].strip(), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
