@@ -1,0 +1,1 @@
+"""Shipped to users: one conformance suite per port, and faulty wrappers around ports."""

@@ -1,0 +1,152 @@
+"""Catalog: the snapshots of a workload, which of them can be used, and why the others are passed over (V16, J05, J06, J11)."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from bridgehead.kernel.errors import NotFound
+from bridgehead.kernel.ids import SnapshotId, WorkloadId
+from bridgehead.model.snapshot import Fence, Snapshot, SnapshotInfo
+from bridgehead.vault.fences import Fences, counting
+from bridgehead.vault.layout import SnapshotName, snapshot_name, snapshot_name_of_key, snapshots_prefix
+from bridgehead.vault.objects import Objects
+from bridgehead.vault.records import Damaged
+from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of
+
+_CACHED_RECORDS: Final = 256
+
+
+class PassedOver(msgspec.Struct, frozen=True):
+    """A snapshot that is not used. ``info`` is None when its record cannot be read; ``key`` names the record."""
+
+    key: str
+    reason: str
+    info: SnapshotInfo | None = None
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """All that the vault holds of a workload, newest first."""
+
+    workload: WorkloadId
+    fence: Fence | None
+    usable: tuple[SnapshotInfo, ...]
+    passed_over: tuple[PassedOver, ...]
+
+
+class Catalog:
+    """Reads snapshot records; keeps those that were intact, because a record never changes."""
+
+    def __init__(self, objects: Objects, fences: Fences) -> None:
+        self._objects = objects
+        self._fences = fences
+        self._records: OrderedDict[SnapshotId, Snapshot] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        """The whole record. Raises NotFound, Damaged."""
+        remembered = self.remembered(snapshot)
+        if remembered is not None:
+            return remembered
+        name = snapshot_name(snapshot)
+        found = decode_snapshot(self._objects.blobs.get(name.key), name)
+        self.remember(found)
+        return found
+
+    def remembered(self, snapshot: SnapshotId) -> Snapshot | None:
+        """The record, when this process has read or committed it."""
+        with self._lock:
+            found = self._records.get(snapshot)
+            if found is not None:
+                self._records.move_to_end(snapshot)
+            return found
+
+    def remember(self, snapshot: Snapshot) -> None:
+        """The record is committed in this vault and intact."""
+        with self._lock:
+            self._records[snapshot.id] = snapshot
+            if len(self._records) > _CACHED_RECORDS:
+                self._records.popitem(last=False)
+
+    def find(self, snapshot: SnapshotId) -> SnapshotInfo | None:
+        """The snapshot with its standing; None when the vault lacks it. Raises Damaged."""
+        try:
+            found = self.snapshot(snapshot)
+        except NotFound:
+            return None
+        return self._info(found, self._fences.newest(found.workload))
+
+    def newest(self, workload: WorkloadId) -> SnapshotInfo | None:
+        """The newest usable snapshot. Two listings when nothing is new."""
+        fence = self._fences.newest(workload)
+        for item in self._walk(workload, fence, only_counting=True):
+            if isinstance(item, SnapshotInfo):
+                return item
+        return None
+
+    def survey(self, workload: WorkloadId) -> Survey:
+        """Everything, with reasons."""
+        fence = self._fences.newest(workload)
+        usable: list[SnapshotInfo] = []
+        passed: list[PassedOver] = []
+        for item in self._walk(workload, fence, only_counting=False):
+            match item:
+                case SnapshotInfo():
+                    usable.append(item)
+                case PassedOver():
+                    passed.append(item)
+        return Survey(workload, fence, tuple(usable), tuple(passed))
+
+    def names(self, workload: WorkloadId) -> tuple[list[SnapshotName], list[str]]:
+        """Listed snapshots, newest first, and keys that are no snapshot's."""
+        names, strange = [], []
+        for key in self._objects.blobs.list(snapshots_prefix(workload)):
+            name = snapshot_name_of_key(workload, key)
+            if name is None:
+                strange.append(key)
+            else:
+                names.append(name)
+        names.sort(reverse=True)
+        return names, strange
+
+    def _walk(self, workload: WorkloadId, fence: Fence | None, *, only_counting: bool) -> Iterator[SnapshotInfo | PassedOver]:
+        names, strange = self.names(workload)
+        if only_counting:  # the name says enough: records of fenced-off writers are not even read
+            names = list(filter(counting(fence), names))
+        for _, group in groupby(names, key=lambda name: (name.epoch, name.step)):
+            items = [self._judge(name, fence) for name in group]
+            # The same step saved twice with different content: the later save is the one that its writer went on from.
+            yield from sorted(items, key=lambda item: item.created_s if isinstance(item, SnapshotInfo) else 0.0, reverse=True)
+        yield from (PassedOver(key, "not the name of a snapshot record") for key in strange)
+
+    def _judge(self, name: SnapshotName, fence: Fence | None) -> SnapshotInfo | PassedOver:
+        try:
+            snapshot = self.snapshot(name.id)
+        except (Damaged, NotFound) as error:
+            return PassedOver(name.key, error.happened)
+        info = self._info(snapshot, fence)
+        if not info.counts:
+            return PassedOver(name.key, _why_not(name, fence), info)
+        if snapshot.incomplete:
+            return PassedOver(name.key, f"files were cut off when they were saved: {', '.join(snapshot.incomplete[:3])}", info)
+        if not info.verified:
+            lacking = self._objects.lacking(blocks_of(snapshot))
+            first = f", first {lacking[0].block}" if lacking else ""
+            return PassedOver(name.key, f"{len(lacking)} blocks are missing, torn or damaged{first}", info)
+        return info
+
+    def _info(self, snapshot: Snapshot, fence: Fence | None) -> SnapshotInfo:
+        verified = not snapshot.incomplete and not self._objects.lacking(blocks_of(snapshot))
+        return info_of(snapshot, verified=verified, counts=counting(fence)(snapshot_name(snapshot.id)))
+
+
+def _why_not(name: SnapshotName, fence: Fence | None) -> str:
+    in_force = fence.epoch if fence else 0
+    if name.epoch > in_force:
+        return f"written in epoch {name.epoch}, which nobody opened (epoch {in_force} is in force)"
+    return f"written in epoch {name.epoch}; the fence of epoch {in_force} does not name it"

@@ -1,0 +1,47 @@
+"""Receipts: a site's word that it holds every block of a snapshot, read back and hashed (R6, V15)."""
+
+from __future__ import annotations
+
+from bridgehead.kernel.errors import NotFound
+from bridgehead.kernel.ids import SiteId
+from bridgehead.model.snapshot import BlockRef, Receipt, Snapshot
+from bridgehead.vault.layout import receipt_key
+from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.records import Damaged, encode
+from bridgehead.vault.snapshots import blocks_of
+
+
+def read_back(objects: Objects, snapshot: Snapshot) -> list[BlockRef]:
+    """Read and hash every block. Returns each once. Raises Damaged for the first bad one, after all have been looked at."""
+    refs = list({ref.block: ref for ref in blocks_of(snapshot)}.values())
+    faults = [fault for fault in parallel(lambda ref: _fault(objects, ref, snapshot), refs) if fault is not None]
+    if faults:
+        raise faults[0]
+    return refs
+
+
+def give_receipt(objects: Objects, snapshot: Snapshot, *, site: SiteId, now_s: float) -> Receipt:
+    """Read back, then record. When an intact receipt is there already, that one is returned: its time is the older one."""
+    refs = read_back(objects, snapshot)
+    key = receipt_key(site, snapshot.id)
+    receipt = Receipt(snapshot=snapshot.id, site=site, blocks=len(refs), raw_bytes=snapshot.raw_bytes, verified_s=now_s)
+    if objects.add(key, receipt):
+        return receipt
+    try:
+        recorded = objects.record(key, Receipt)
+        if (recorded.snapshot, recorded.site) == (snapshot.id, site):
+            return recorded
+    except (Damaged, NotFound):
+        pass
+    # A receipt can be given anew at any time; a torn one must not stop a move.
+    objects.blobs.delete(key)
+    objects.commit(key, encode(receipt))
+    return receipt
+
+
+def _fault(objects: Objects, ref: BlockRef, snapshot: Snapshot) -> Damaged | None:
+    try:
+        objects.read_block(ref.block, ref.size_bytes, owner=snapshot)
+    except Damaged as fault:
+        return fault
+    return None

@@ -1,0 +1,98 @@
+"""SiteVaults: the vaults of all sites behind ports.vaults.Vaults.
+
+Over a network a round trip is what costs. ``newest`` takes two, ``find`` two the first time, ``fence`` four or five, ``receipt`` reads
+all blocks eight at a time. ``replicate`` lists the target's blocks once in the life of the process, then takes one round trip for the
+stamp, one per eight blocks and two for the record.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from bridgehead.kernel.errors import NotFound, Permanent
+from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
+from bridgehead.model.stamp import Stamp
+from bridgehead.vault.replicate import Pace, replicate
+from bridgehead.vault.stamps import accept
+from bridgehead.vault.vault import Vault
+
+
+class SiteVaults:
+    """See the port for the contract of each method."""
+
+    def __init__(self, vaults: Mapping[SiteId, Vault], *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._vaults = dict(vaults)
+        self._monotonic_s = monotonic_s
+        self._sent: dict[tuple[SnapshotId, SiteId], int] = {}
+        self._committed: dict[tuple[SnapshotId, SiteId], int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes that this process has written at targets, blocks and records."""
+        with self._lock:
+            return sum(self._sent.values())
+
+    @property
+    def raw_bytes(self) -> int:
+        """Sum of the file sizes of the snapshots that this process has brought to targets: what a plain copy would have sent."""
+        with self._lock:
+            return sum(self._committed.values())
+
+    def newest(self, workload: WorkloadId, *, site: SiteId) -> SnapshotInfo | None:
+        """See the port."""
+        return self._at(site).newest(workload)
+
+    def find(self, snapshot: SnapshotId, *, site: SiteId) -> SnapshotInfo | None:
+        """See the port."""
+        return self._at(site).find(snapshot)
+
+    def replicate(self, snapshot: SnapshotId, *, source: SiteId, target: SiteId, budget_s: float, stamp: Stamp) -> TransferProgress:
+        """See the port. ``sent_bytes`` counts all slices of this process that brought this snapshot to this target."""
+        if source == target:
+            raise Permanent(
+                "source and target are the same site", tried="replicate", subject=f"{snapshot} at {source}", remedy="Name two sites."
+            )
+        origin, goal = self._at(source), self._at(target)
+        record = origin.snapshot(snapshot)
+        accept(goal.place.objects, stamp)
+        transfer = (snapshot, target)
+
+        def written(size_bytes: int) -> None:
+            with self._lock:
+                self._sent[transfer] = self._sent.get(transfer, 0) + size_bytes
+
+        pace = Pace(budget_s=budget_s, monotonic_s=self._monotonic_s, written=written)
+        left = replicate(record, source=origin.place, target=goal.place, pace=pace)
+        with self._lock:
+            sent = self._sent.get(transfer, 0)
+            if left == 0 and sent:
+                self._committed[transfer] = record.raw_bytes
+        return TransferProgress(done=left == 0, sent_bytes=sent, left_bytes=left)
+
+    def receipt(self, snapshot: SnapshotId, *, site: SiteId, stamp: Stamp) -> Receipt:
+        """See the port."""
+        vault = self._at(site)
+        accept(vault.place.objects, stamp)
+        return vault.receipt(snapshot, site=site)
+
+    def fence(self, fence: Fence, *, site: SiteId, stamp: Stamp) -> Fence:
+        """See the port."""
+        vault = self._at(site)
+        accept(vault.place.objects, stamp)
+        return vault.fence(fence)
+
+    def newest_fence(self, workload: WorkloadId, *, site: SiteId) -> Fence | None:
+        """See the port."""
+        return self._at(site).newest_fence(workload)
+
+    def _at(self, site: SiteId) -> Vault:
+        vault = self._vaults.get(site)
+        if vault is None:
+            raise NotFound(
+                "no vault of this site is known", tried="find a vault", subject=site, remedy="Add it to the estate's connections."
+            )
+        return vault

@@ -1,0 +1,104 @@
+"""Snapshot records: checked at the edge, so that nobody behind it has to doubt a path, a size or an id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from bridgehead.kernel.ids import BlockId
+from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot, SnapshotInfo
+from bridgehead.vault.layout import SnapshotName, content_digest
+from bridgehead.vault.records import damaged, decode
+
+_BLOCK_ID: Final = re.compile(r"[0-9a-f]{64}")
+MAX_PATH_BYTES: Final = 4096
+_NAMED_TENSORS: Final = 3
+
+
+def decode_snapshot(data: bytes, name: SnapshotName) -> Snapshot:
+    """Read the record of ``name``. Raises Damaged: torn, flipped, under the wrong name, or of a shape that would be unsafe to restore."""
+    snapshot = decode(data, Snapshot, key=name.key)
+    if snapshot.id != name.id or snapshot.id != _name_of(snapshot).id:
+        raise damaged(name.key, f"the record speaks of {snapshot.id!r}, or its content has another digest")
+    fault = path_fault([file.path for file in snapshot.files])
+    for file in snapshot.files:
+        fault = fault or _file_fault(file)
+    if fault:
+        raise damaged(name.key, fault)
+    return snapshot
+
+
+def _name_of(snapshot: Snapshot) -> SnapshotName:
+    digest = content_digest(snapshot.workload, snapshot.step, snapshot.epoch, snapshot.files)
+    return SnapshotName(snapshot.workload, snapshot.epoch, snapshot.step, digest)
+
+
+def path_fault(paths: list[str]) -> str:
+    """Why these paths cannot be the files of one folder; empty when they can."""
+    for path in paths:
+        if not path or "\0" in path or any(segment in ("", ".", "..") for segment in path.split("/")):
+            return f"{path!r} is not a relative path inside the folder"
+        if len(path.encode()) > MAX_PATH_BYTES:
+            return f"{path[:80]!r}... is longer than {MAX_PATH_BYTES} bytes"
+    for earlier, later in pairwise(sorted(path.split("/") for path in paths)):
+        if later[: len(earlier)] == earlier:
+            return f"{'/'.join(earlier)!r} is there twice, or both as a file and as a folder"
+    return ""
+
+
+def _file_fault(file: FileEntry) -> str:
+    at = 0
+    for ref in file.blocks:
+        if ref.offset_bytes != at or ref.size_bytes <= 0 or not _BLOCK_ID.fullmatch(ref.block):
+            return f"the blocks of {file.path!r} do not cover it"
+        at += ref.size_bytes
+    return "" if at == file.size_bytes else f"the blocks of {file.path!r} do not cover it"
+
+
+def blocks_of(snapshot: Snapshot) -> Iterator[BlockRef]:
+    """Every block, as often as files use it."""
+    for file in snapshot.files:
+        yield from file.blocks
+
+
+def info_of(snapshot: Snapshot, *, verified: bool, counts: bool) -> SnapshotInfo:
+    """The snapshot without its files."""
+    return SnapshotInfo(
+        id=snapshot.id,
+        workload=snapshot.workload,
+        step=snapshot.step,
+        epoch=snapshot.epoch,
+        site=snapshot.site,
+        created_s=snapshot.created_s,
+        raw_bytes=snapshot.raw_bytes,
+        verified=verified,
+        counts=counts,
+    )
+
+
+def hurt(snapshot: Snapshot, block: BlockId) -> str:
+    """What of ``snapshot`` is lost with ``block``, in words: files and tensors (V22)."""
+    places = []
+    for file in snapshot.files:
+        for ref in file.blocks:
+            if ref.block != block:
+                continue
+            names = tensors_in(file, ref)
+            text = f"bytes {ref.offset_bytes}-{ref.offset_bytes + ref.size_bytes} of {file.path}"
+            if names:
+                more = f" and {len(names) - _NAMED_TENSORS} more" if len(names) > _NAMED_TENSORS else ""
+                text += f" (tensor {', '.join(names[:_NAMED_TENSORS])}{more})"
+            places.append(text)
+    return f"{'; '.join(places[:3])} in {snapshot.id}" if places else f"a part of {snapshot.id}"
+
+
+def tensors_in(file: FileEntry, ref: BlockRef) -> list[str]:
+    """Names of the tensors that have bytes in this block."""
+    end = ref.offset_bytes + ref.size_bytes
+    return [
+        tensor.name
+        for tensor in file.tensors
+        if tensor.size_bytes and tensor.offset_bytes < end and tensor.offset_bytes + tensor.size_bytes > ref.offset_bytes
+    ]

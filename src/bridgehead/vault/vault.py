@@ -1,0 +1,126 @@
+"""Vault: the checkpoints of training, at one site."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
+from bridgehead.model.snapshot import Fence, Receipt, Snapshot, SnapshotInfo
+from bridgehead.ports.blobs import Blobs
+from bridgehead.vault.catalog import Catalog, Survey
+from bridgehead.vault.fences import Fences, counting
+from bridgehead.vault.layout import snapshot_name
+from bridgehead.vault.objects import Objects
+from bridgehead.vault.receipts import give_receipt
+from bridgehead.vault.replicate import Place
+from bridgehead.vault.restore import load, restore
+from bridgehead.vault.save import SaveOrder, SaveResult, save
+from bridgehead.vault.sources import Files, sources_of
+from bridgehead.vault.vaultfile import VaultFile, create, read
+from bridgehead.vault.verify import VerifyReport, verify
+
+
+class Vault:
+    """One vault. Made by ``Vault.init``, opened by ``Vault.open``; threads and processes may share it.
+
+    Raises port errors. Damage is ``records.Damaged`` (a Permanent that names the object and what it hurts); bad arguments of ``save``
+    are BridgeheadError (BAD_INPUT). What a method says is present was seen by this process once: nothing is ever removed.
+    """
+
+    def __init__(self, blobs: Blobs, file: VaultFile, *, now_s: Callable[[], float] = time.time) -> None:
+        self.file = file
+        self._objects = Objects(blobs)
+        self._fences = Fences(self._objects)
+        self._catalog = Catalog(self._objects, self._fences)
+        self._now_s = now_s
+
+    @classmethod
+    def init(cls, blobs: Blobs, *, now_s: Callable[[], float] = time.time) -> Vault:
+        """Make a vault in an empty store. Raises Conflict when there is one, Permanent when the store cannot hold one."""
+        return cls(blobs, create(blobs, now_s=now_s()), now_s=now_s)
+
+    @classmethod
+    def open(cls, blobs: Blobs, *, now_s: Callable[[], float] = time.time) -> Vault:
+        """Open a vault. Raises BridgeheadError (VAULT_NOT_FOUND), Damaged, Permanent when it needs a newer version."""
+        return cls(blobs, read(blobs), now_s=now_s)
+
+    def save(
+        self,
+        files: str | os.PathLike[str] | Files,
+        *,
+        workload: WorkloadId,
+        step: int,
+        epoch: Epoch,
+        site: SiteId,
+        context: Mapping[str, str] | None = None,
+    ) -> SaveResult:
+        """Commit a folder, or files in memory (path → bytes), as the state after ``step``.
+
+        On return it is durable. Blocks that the vault has are not written again; the same content at the same step and epoch is the same
+        snapshot. A closed epoch is stored too, as evidence: ``SaveResult.counts`` is False then (J05).
+
+        Raises:
+            BridgeheadError: bad arguments, or a file changed while it was read (V11, V13); nothing was committed.
+            Permanent: no space left; nothing was committed, and the next save goes on.
+        """
+        order = SaveOrder(workload, step, epoch, site, self._now_s(), context or {})
+        snapshot, written = save(self._objects, self._catalog, sources_of(files), order)
+        counts = counting(self._fences.newest(workload))(snapshot_name(snapshot.id))
+        return SaveResult(snapshot, counts, len(written), sum(ref.size_bytes for ref in written))
+
+    def snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        """The whole record. Raises NotFound, Damaged."""
+        return self._catalog.snapshot(snapshot)
+
+    def restore(self, snapshot: SnapshotId, *, to: str | os.PathLike[str]) -> Snapshot:
+        """Write the files into the folder ``to``, verified; it appears at once. See ``restore.restore`` for the errors."""
+        found = self._catalog.snapshot(snapshot)
+        restore(self._objects, found, Path(to))
+        return found
+
+    def load(self, snapshot: SnapshotId) -> dict[str, bytes]:
+        """The files in memory, verified in the buffers that are returned. Raises NotFound, Damaged."""
+        return load(self._objects, self._catalog.snapshot(snapshot))
+
+    def newest(self, workload: WorkloadId) -> SnapshotInfo | None:
+        """The newest usable snapshot: it counts, its record is intact, no file was cut off, every block is present with the right size.
+
+        Contents are not read: that is for ``receipt``, ``verify``, ``load`` and ``restore``. Cheap enough to poll (V16, J11).
+        """
+        return self._catalog.newest(workload)
+
+    def find(self, snapshot: SnapshotId) -> SnapshotInfo | None:
+        """One snapshot with its standing, or None. Raises Damaged when its record is."""
+        return self._catalog.find(snapshot)
+
+    def list(self, workload: WorkloadId) -> tuple[SnapshotInfo, ...]:
+        """The usable snapshots, newest first."""
+        return self._catalog.survey(workload).usable
+
+    def survey(self, workload: WorkloadId) -> Survey:
+        """All snapshots; of those that are not usable, why (V16)."""
+        return self._catalog.survey(workload)
+
+    def fence(self, fence: Fence) -> Fence:
+        """Open an epoch, create-only. A repeat by the same ``opened_by`` returns what was recorded. Raises Conflict."""
+        return self._fences.open(fence)
+
+    def newest_fence(self, workload: WorkloadId) -> Fence | None:
+        """The fence in force. Raises Damaged rather than fall back on an older one."""
+        return self._fences.newest(workload)
+
+    def receipt(self, snapshot: SnapshotId, *, site: SiteId) -> Receipt:
+        """Read every block back, verify, record. Raises NotFound, Damaged."""
+        return give_receipt(self._objects, self._catalog.snapshot(snapshot), site=site, now_s=self._now_s())
+
+    def verify(self) -> VerifyReport:
+        """Read and hash everything in the vault (V22, V31)."""
+        return verify(self._objects)
+
+    @property
+    def place(self) -> Place:
+        """The inside, for the other engines of this package."""
+        return Place(self._objects, self._catalog)

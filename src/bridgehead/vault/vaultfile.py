@@ -1,0 +1,84 @@
+"""vault.json: what a vault is, and what a program must understand to touch it."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+import msgspec
+
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound
+from bridgehead.ports.blobs import Blobs
+from bridgehead.vault.layout import VAULT_KEY
+from bridgehead.vault.objects import refuse
+from bridgehead.vault.records import decode, encode
+
+FORMAT: Final = 1
+PLAIN_BLOCKS: Final = "plain-blocks"
+"""One object per block, not compressed, not encrypted, named by the BLAKE3 of its bytes."""
+KNOWN_FEATURES: Final = frozenset({PLAIN_BLOCKS})
+
+
+class VaultFile(msgspec.Struct, frozen=True):
+    """The record at ``vault.json``. Fields that are not known are ignored; mandatory features that are not known are refused.
+
+    Attributes:
+        format: version of the layout.
+        features: names of all that a reader must understand.
+        id: 32 hex digits, drawn when the vault was made.
+    """
+
+    format: int
+    features: tuple[str, ...]
+    id: str
+    created_s: float
+
+
+def create(blobs: Blobs, *, now_s: float) -> VaultFile:
+    """Make a vault in an empty place. Raises Conflict when there is one, Permanent when the store overwrites what exists."""
+    _probe(blobs)
+    file = VaultFile(format=FORMAT, features=(PLAIN_BLOCKS,), id=secrets.token_hex(16), created_s=now_s)
+    if not blobs.put_new(VAULT_KEY, encode(file)):
+        raise Conflict("there is a vault already", tried="make a vault", subject=VAULT_KEY, remedy="Open it, or take another place.")
+    return read(blobs)
+
+
+def read(blobs: Blobs) -> VaultFile:
+    """Read and judge ``vault.json``. Raises BridgeheadError (VAULT_NOT_FOUND), Damaged, Permanent (not understood)."""
+    try:
+        data = blobs.get(VAULT_KEY)
+    except NotFound as error:
+        raise BridgeheadError(
+            ErrorCode.VAULT_NOT_FOUND,
+            tried="open a vault",
+            subject=error.subject,
+            happened="there is no vault",
+            remedy="Check the place, or make a vault there first.",
+        ) from error
+    file = decode(data, VaultFile, key=VAULT_KEY)
+    unknown = sorted(set(file.features) - KNOWN_FEATURES)
+    if file.format != FORMAT or unknown:
+        what = f"format {file.format}" if file.format != FORMAT else f"the feature {', '.join(unknown)}"
+        raise refuse(
+            f"this version does not know {what}",
+            tried="open a vault",
+            subject=VAULT_KEY,
+            remedy="Use the version of Bridgehead that wrote it.",
+        )
+    return file
+
+
+def _probe(blobs: Blobs) -> None:
+    """Everything rests on create-only writes: see that the store honours them before trusting it."""
+    key = f"state/probe-{secrets.token_hex(8)}"
+    blobs.put_new(key, b"first")
+    second = blobs.put_new(key, b"second")
+    found = blobs.get(key)
+    blobs.delete(key)
+    if second or found != b"first":
+        raise refuse(
+            "it overwrites a value that exists",
+            tried="make a vault in this store",
+            subject=key,
+            remedy="Use a store with create-only writes.",
+        )
