@@ -47,5 +47,4 @@ installed-test:
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo-report
-	find src -name '*.egg-info' -prune -exec rm -rf {} +
-	find src tests bench tools -name __pycache__ -prune -exec rm -rf {} +
+	find . -path ./.git -prune -o \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
