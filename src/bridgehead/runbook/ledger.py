@@ -6,9 +6,11 @@ from inside, so the head hash is printed at the end of every run and can be give
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -17,11 +19,17 @@ from bridgehead.kernel.hashing import ZERO_HASH, chain_hash
 from bridgehead.model.event import Event
 from bridgehead.ports.journal import Entry
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 
 class Signer(Protocol):
     """Signs entry hashes."""
 
-    key_id: str
+    @property
+    def key_id(self) -> str:
+        """Names the key."""
+        ...
 
     def sign(self, data: bytes) -> bytes:
         """A detached signature over ``data``."""
@@ -77,26 +85,18 @@ def verify_chain(entries: Sequence[Entry], verifier: Verifier, *, head: str | No
 
 
 class KeyFolder:
-    """Ed25519 keys in a folder: ``ledger.key`` (private, mode 600) and ``<key id>.pub``; made at first use.
+    """Ed25519 keys in a folder: ``ledger.key`` (private, mode 600) and ``<key id>.pub``; made when first needed.
 
     The private key signs on this machine; give the public key to auditors. Old public keys stay, so that old entries verify.
     """
 
     def __init__(self, folder: Path) -> None:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
         self._folder = folder
-        private = folder / "ledger.key"
-        if not private.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            fresh = Ed25519PrivateKey.generate().private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
-            _create_once(private, fresh.hex().encode())
-        self._key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private.read_text()))
-        public = self._key.public_key().public_bytes_raw()
-        self.key_id = public.hex()[:16]
-        if not (folder / f"{self.key_id}.pub").exists():
-            _create_once(folder / f"{self.key_id}.pub", public.hex().encode())
+
+    @property
+    def key_id(self) -> str:
+        """First 16 hex digits of the public key."""
+        return self._public.hex()[:16]
 
     def sign(self, data: bytes) -> bytes:
         """A detached Ed25519 signature."""
@@ -116,11 +116,30 @@ class KeyFolder:
             return False
         return True
 
+    @cached_property
+    def _key(self) -> Ed25519PrivateKey:
+        # Imported late: only what signs pays for it, and verbs that only read start quicker.
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        private = self._folder / "ledger.key"
+        if not private.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            fresh = Ed25519PrivateKey.generate().private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+            _create_once(private, fresh.hex().encode())
+        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private.read_text()))
+
+    @cached_property
+    def _public(self) -> bytes:
+        public = self._key.public_key().public_bytes_raw()
+        file = self._folder / f"{public.hex()[:16]}.pub"
+        if not file.exists():
+            _create_once(file, public.hex().encode())
+        return public
+
 
 def _create_once(path: Path, content: bytes) -> None:
     """Create durably and atomically; when two processes do it at once, one file wins and both then read it."""
-    import os
-
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

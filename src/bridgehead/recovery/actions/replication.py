@@ -88,12 +88,17 @@ class Precopy:
 
 
 class ReplicateParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``vault.replicate``: the snapshot that the step ``of`` (a hold) names."""
+    """``vault.replicate``: the snapshot of that id, or the one that the step ``of`` (a hold) names; exactly one of the two."""
 
     workload: WorkloadId
     source: SiteId
     target: SiteId
-    of: StepId
+    snapshot: SnapshotId | None = None
+    of: StepId | None = None
+
+    def __post_init__(self) -> None:
+        if (self.snapshot is None) == (self.of is None):
+            raise ValueError("give either snapshot or of")
 
 
 class Replicate:
@@ -128,7 +133,7 @@ class Replicate:
         return Done({"kept": "copy at the target"})
 
     def _wanted(self, params: ReplicateParams, call: Call) -> SnapshotInfo | Failed:
-        snapshot = call.earlier.get(params.of, {}).get("snapshot")
+        snapshot = params.snapshot if params.of is None else call.earlier.get(params.of, {}).get("snapshot")
         if snapshot is None:
             return Failed(f"step '{params.of}' names no snapshot", "Let this step need a step that does (training.hold).")
         info = self._ports.vaults.find(SnapshotId(snapshot), site=params.source)
