@@ -61,15 +61,15 @@ def undoable_actions() -> frozenset[str]:
 
 
 def _process(site: SiteId, options: Options) -> Scheduler:
-    from bridgehead.drivers.process import ProcessOptions, ProcessScheduler
+    from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
 
     return ProcessScheduler(site, read_options(options, ProcessOptions))
 
 
 def _files(site: SiteId, options: Options) -> TrainingControl:
-    from bridgehead.drivers.process import FileTrainingControl, FileTrainingOptions
+    from bridgehead.drivers.process.control import FileTrainingControl
 
-    return FileTrainingControl(site, read_options(options, FileTrainingOptions))
+    return FileTrainingControl(site, read_options(options, DirectoryOptions).directory)
 
 
 def _traefik(options: Options) -> Traffic:
@@ -145,6 +145,12 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         metrics=ServiceMetrics({service: _made(METRICS, c["metrics"]) for service, c in services.items() if "metrics" in c}),
         vaults=_vaults({site: c["vault"] for site, c in sites.items() if "vault" in c}),
     )
+
+
+class DirectoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of a driver that needs only a folder."""
+
+    directory: str
 
 
 class ServiceMetrics:

@@ -14,7 +14,6 @@ from bridgehead.recovery.actions.jobs import StopJob, StopJobParams
 from bridgehead.recovery.actions.replication import Precopy, PrecopyParams, Replicate, ReplicateParams
 from bridgehead.recovery.actions.services import DrainParams, DrainTraffic, ShiftParams, ShiftTraffic, StartService, StartServiceParams
 from bridgehead.recovery.actions.training import Hold, HoldParams, OnSilence, ReleaseParams, ReleaseTarget, Standby, StandbyParams
-from bridgehead.runbook.action import Action
 
 COPIES_ARE_HARMLESS = "copies at the target are never used without a fence, and make the next try shorter"
 
@@ -75,15 +74,13 @@ def move_runbook(move: Move) -> Runbook:
     return Runbook(name=move.name, steps=tuple(steps), description=description)
 
 
-def _step(
-    move: Move, step_id: str, action: type[Action], params: msgspec.Struct, *, needs: Sequence[str], title: str, keep: str = ""
-) -> ActionStep:
+def _step(move: Move, step_id: str, action: str, params: msgspec.Struct, *, needs: Sequence[str], title: str, keep: str = "") -> ActionStep:
     given = {key: value for key, value in msgspec.to_builtins(params).items() if value is not None}
     return ActionStep(
         id=StepId(step_id),
-        action=action.name,
+        action=action,
         params=given,
-        deadline_s=move.drain_deadline_s if action is DrainTraffic else move.step_deadline_s,
+        deadline_s=move.drain_deadline_s if action == DrainTraffic.name else move.step_deadline_s,
         needs=tuple(StepId(need) for need in needs),
         retry=move.retry,
         undo=UndoPolicy.KEEP if keep else UndoPolicy.ACTION,
@@ -101,10 +98,12 @@ def _bridgehead(move: Move) -> list[Step]:
     copy = PrecopyParams(training.workload, source, target)
     standby = StandbyParams(training.workload, target, training.standby)
     return [
-        _step(move, "copy-model", Replicate, model, needs=[], title=f"copy the served model to {target}", keep=COPIES_ARE_HARMLESS),
-        _step(move, "warm-target", StartService, backend, needs=["copy-model"], title=f"start {service.service} at {target}, warm"),
-        _step(move, "precopy", Precopy, copy, needs=[], title=f"pre-copy {training.workload} while it trains", keep=COPIES_ARE_HARMLESS),
-        _step(move, "standby", Standby, standby, needs=["precopy"], title=f"restore {training.workload} at {target}, in standby"),
+        _step(move, "copy-model", Replicate.name, model, needs=[], title=f"copy the served model to {target}", keep=COPIES_ARE_HARMLESS),
+        _step(move, "warm-target", StartService.name, backend, needs=["copy-model"], title=f"start {service.service} at {target}, warm"),
+        _step(
+            move, "precopy", Precopy.name, copy, needs=[], title=f"pre-copy {training.workload} while it trains", keep=COPIES_ARE_HARMLESS
+        ),
+        _step(move, "standby", Standby.name, standby, needs=["precopy"], title=f"restore {training.workload} at {target}, in standby"),
     ]
 
 
@@ -115,7 +114,7 @@ def _canary(move: Move) -> list[Step]:
         shift, gate = f"shift-{percent}", f"gate-{percent}"
         weights = ShiftParams(move.service.service, {move.source: 100 - percent, move.target: percent})
         title = f"{percent} % of {move.service.service} to {move.target}"
-        steps.append(_step(move, shift, ShiftTraffic, weights, needs=[before], title=title))
+        steps.append(_step(move, shift, ShiftTraffic.name, weights, needs=[before], title=title))
         steps.append(_gate(move, gate, shift, percent))
         before = gate
     return steps
@@ -163,11 +162,13 @@ def _cut_over(move: Move) -> list[Step]:
     release = ReleaseParams(training.workload, source, training.source_job, target, training.standby.name, hold=hold)
     return [
         *steps,
-        _step(move, "precopy-again", Precopy, copy, needs=before, title="pre-copy what was trained meanwhile", keep=COPIES_ARE_HARMLESS),
-        _step(move, "hold", Hold, stop, needs=["precopy-again"], title=f"final checkpoint at {source}, then hold"),
-        _step(move, "final-copy", Replicate, last, needs=["hold"], title="copy the final checkpoint", keep=COPIES_ARE_HARMLESS),
-        _step(move, "fence", RaiseFence, fence, needs=["hold", "final-copy"], title=f"fence: {target} is the writer from here on"),
-        _step(move, "release", ReleaseTarget, release, needs=["fence", "hold", "standby"], title=f"training goes on at {target}"),
+        _step(
+            move, "precopy-again", Precopy.name, copy, needs=before, title="pre-copy what was trained meanwhile", keep=COPIES_ARE_HARMLESS
+        ),
+        _step(move, "hold", Hold.name, stop, needs=["precopy-again"], title=f"final checkpoint at {source}, then hold"),
+        _step(move, "final-copy", Replicate.name, last, needs=["hold"], title="copy the final checkpoint", keep=COPIES_ARE_HARMLESS),
+        _step(move, "fence", RaiseFence.name, fence, needs=["hold", "final-copy"], title=f"fence: {target} is the writer from here on"),
+        _step(move, "release", ReleaseTarget.name, release, needs=["fence", "hold", "standby"], title=f"training goes on at {target}"),
     ]
 
 
@@ -178,7 +179,7 @@ def _release_source(move: Move) -> list[Step]:
     stop_training = StopJobParams(source, training.source_job, training.restart, training.restart.grace_s)
     last_gate = f"gate-{move.canary.percents[-1]}"
     return [
-        _step(move, "drain", DrainTraffic, drain, needs=[last_gate], title=f"open streams at {source} come to their end"),
-        _step(move, "stop-service", StopJob, stop_service, needs=["drain", "release"], title=f"stop {service.service} at {source}"),
-        _step(move, "stop-training", StopJob, stop_training, needs=["release"], title=f"stop the held trainer at {source}"),
+        _step(move, "drain", DrainTraffic.name, drain, needs=[last_gate], title=f"open streams at {source} come to their end"),
+        _step(move, "stop-service", StopJob.name, stop_service, needs=["drain", "release"], title=f"stop {service.service} at {source}"),
+        _step(move, "stop-training", StopJob.name, stop_training, needs=["release"], title=f"stop the held trainer at {source}"),
     ]

@@ -130,24 +130,26 @@ class Hold:
         An order is always given, even when the trainer never obeyed the hold: the hold may still lie in its letter box.
         """
         job, control = params.job, self._ports.training(params.site)
-        progress, go_on = control.progress(job), _order(call, "go-on")
+        progress = control.progress(job)
         fence = self._ports.vaults.newest_fence(params.workload, site=params.site)
         reopened = fence is not None and fence.epoch > progress.epoch
         if isinstance(self._ports.scheduler(params.site).observe(job), JobEnded):
             if progress.state is TrainerState.FINISHED and not reopened:
                 return Done({"step": progress.step, "finished": True})
             return Failed(f"trainer '{job}' at {params.site} has ended", "Start it again from the newest snapshot of the vault.")
-        if progress.state is TrainerState.RUNNING and progress.obeyed == go_on:
+        obeyed = progress.obeyed in (_order(call, "continue"), _order(call, f"release-{progress.epoch}"))
+        if progress.state is TrainerState.RUNNING and obeyed and not reopened:
             return Done({"step": progress.step, "epoch": progress.epoch})
         if progress.state is TrainerState.RUNNING and not reopened and call.now_s - call.since_s >= params.patience_s:
             return Done({"step": progress.step, "obeyed": False})
         if fence is None or not reopened:
-            control.request(job, Continue(), order_id=go_on, stamp=call.stamp)
+            control.request(job, Continue(), order_id=_order(call, "continue"), stamp=call.stamp)
             return Pending(POLL_S, {"waiting_for": f"{job} to go on"})
         newest = self._ports.vaults.newest(params.workload, site=params.site)
         if newest is None:
             return Failed(f"no verified snapshot that counts at {params.site}", "Verify the vault; release the trainer by hand.")
-        control.request(job, Release(snapshot=newest.id, epoch=fence.epoch), order_id=go_on, stamp=call.stamp)
+        order = Release(snapshot=newest.id, epoch=fence.epoch)
+        control.request(job, order, order_id=_order(call, f"release-{fence.epoch}"), stamp=call.stamp)
         return Pending(POLL_S, {"waiting_for": f"{job} to go on from {newest.id} in epoch {fence.epoch}"})
 
 
