@@ -43,13 +43,16 @@ OPAQUE: Final = Contents()
 
 
 def examine(path: str, size_bytes: int, read: Reader) -> Contents:
-    """Look into a file of ``size_bytes``. ``path`` matters only for an incomplete file: an empty ``.safetensors`` was cut off."""
+    """Look into a file of ``size_bytes``. ``path`` matters only for an incomplete file: an empty ``.safetensors``
+    was cut off, an empty file of another name may be meant so."""
     named = path.endswith(".safetensors")
     cut_off = Contents(cut_off_at=-1) if named else OPAQUE
     if size_bytes < 8:
         return cut_off
     header_size = int.from_bytes(read(0, 8), "little")
-    if header_size < 2 or header_size > MAX_HEADER_BYTES or read(8, 1) != b"{":
+    if header_size == 0:
+        return cut_off  # no header is empty: space that was reserved and never written
+    if header_size > MAX_HEADER_BYTES or read(8, 1) not in (b"{", b""):
         return OPAQUE
     if 8 + header_size > size_bytes:
         return cut_off

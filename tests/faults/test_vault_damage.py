@@ -1,0 +1,227 @@
+"""Damage is found, named and walked around (V15, V16, V22, V31)."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from safetensors.numpy import save as to_safetensors
+
+from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, ExitCode, Permanent
+from bridgehead.kernel.ids import Epoch, RunId, SiteId, StepId, WorkloadId
+from bridgehead.model.snapshot import Fence
+from bridgehead.model.stamp import Stamp
+from bridgehead.vault import Damaged, ObjectKind, SiteVaults, Vault
+from bridgehead.vault.records import encode
+from bridgehead.vault.vaultfile import VaultFile
+
+A, B, TRAIN = SiteId("a"), SiteId("b"), WorkloadId("train")
+STAMP = Stamp(run=RunId("run-1"), step=StepId("s"), attempt=1, epoch=Epoch(1))
+
+
+def state(step: int) -> dict[str, bytes]:
+    values = np.random.default_rng(step).standard_normal((3, 30_000), dtype=np.float32)
+    return {"sub/model.safetensors": to_safetensors({name: row for name, row in zip(("wte", "attn.q", "attn.k"), values, strict=True)})}
+
+
+def store(folder: Path) -> LocalBlobs:
+    return LocalBlobs(LocalBlobsOptions(str(folder)))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A vault with one object of each class: three snapshots, a fence that names all, a receipt."""
+    vault = Vault.init(store(tmp_path / "a"))
+    ids = [vault.save(state(step), workload=TRAIN, step=step, epoch=Epoch(0), site=A).id for step in (1, 2, 3)]
+    vault.receipt(ids[2], site=A)
+    vault.fence(Fence(TRAIN, Epoch(1), B, tuple(ids), "run-1", 1.0))
+    return tmp_path / "a"
+
+
+def files_of(root: Path, kind: ObjectKind) -> list[Path]:
+    pattern = {
+        ObjectKind.VAULT: "vault.json",
+        ObjectKind.BLOCK: "data/*/*",
+        ObjectKind.SNAPSHOT: "snapshots/train/*",
+        ObjectKind.RECEIPT: "receipts/a/*",
+        ObjectKind.FENCE: "fences/train/*",
+    }[kind]
+    return sorted(root.glob(pattern))
+
+
+def flip(path: Path, at: float) -> None:
+    data = bytearray(path.read_bytes())
+    data[int((len(data) - 2) * at)] ^= 0x04
+    path.write_bytes(bytes(data))
+
+
+CLASSES = [ObjectKind.VAULT, ObjectKind.BLOCK, ObjectKind.SNAPSHOT, ObjectKind.RECEIPT, ObjectKind.FENCE]
+
+
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("kind", CLASSES)
+def test_V31_flipped_bit_in_each_class_of_object_is_found_and_named(root: Path, kind: ObjectKind, at: float) -> None:
+    vault = Vault.open(store(root))
+    assert vault.verify().intact
+    path = files_of(root, kind)[-1]
+    flip(path, at)
+    (damage,) = vault.verify().damages
+    assert (damage.kind, damage.key) == (kind, path.relative_to(root).as_posix())
+    assert bool(damage.hurts) == (kind is ObjectKind.BLOCK)
+
+
+def test_every_class_of_object_is_covered() -> None:
+    assert set(CLASSES) == set(ObjectKind) - {ObjectKind.STATE, ObjectKind.UNKNOWN}
+
+
+def test_file_that_does_not_belong_is_named(root: Path) -> None:
+    for name in ("stray", "data/zz/stray", "snapshots/train/stray.json", "fences/train/x.json"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"{}")
+    vault = Vault.open(store(root))
+    assert {damage.key for damage in vault.verify().damages} == {
+        "stray",
+        "data/zz/stray",
+        "snapshots/train/stray.json",
+        "fences/train/x.json",
+    }
+    assert [passed.key for passed in vault.survey(TRAIN).passed_over] == ["snapshots/train/stray.json"]
+    assert vault.newest(TRAIN).step == 3
+
+
+def test_V22_missing_block_is_named_with_file_and_tensor(root: Path) -> None:
+    snapshot = Vault.open(store(root)).list(TRAIN)[0].id
+    file = Vault.open(store(root)).snapshot(snapshot).files[0]
+    block = file.blocks[2].block
+    (root / "data" / block[:2] / block).unlink()
+    vault = Vault.open(store(root))
+    for call in (
+        lambda: vault.load(snapshot),
+        lambda: vault.receipt(snapshot, site=A),
+        lambda: vault.restore(snapshot, to=root.parent / "out"),
+    ):
+        with pytest.raises(Damaged) as caught:
+            call()
+        assert caught.value.subject == f"data/{block[:2]}/{block}"
+        assert "missing" in caught.value.happened
+        assert "sub/model.safetensors (tensor " in caught.value.happened
+        assert snapshot in caught.value.happened
+        assert caught.value.exit_code is ExitCode.NEGATIVE
+    assert not (root.parent / "out").exists()
+    (damage,) = vault.verify().damages
+    assert snapshot in damage.hurts[0]
+
+
+def test_V16_newest_walks_back_and_survey_says_why(root: Path) -> None:
+    first, second, third = files_of(root, ObjectKind.SNAPSHOT)
+    third.write_bytes(third.read_bytes()[:100])
+    block = Vault.open(store(root)).snapshot(Vault.open(store(root)).survey(TRAIN).usable[0].id).files[0].blocks[1].block
+    data = root / "data" / block[:2] / block
+    data.write_bytes(data.read_bytes()[:-1])
+    vault = Vault.open(store(root))
+    newest = vault.newest(TRAIN)
+    assert newest is not None
+    assert newest.step == 1
+    survey = vault.survey(TRAIN)
+    assert [info.step for info in survey.usable] == [1]
+    reasons = {passed.key.rsplit("/", 1)[1]: passed.reason for passed in survey.passed_over}
+    assert "cannot be read" in reasons[third.name]
+    assert reasons[second.name] == f"1 blocks are missing, torn or damaged, first {block}"
+    assert first.name not in reasons
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 300, b"null", b"[" * 5000, b'{"hash":"","record":{}}', b"\xff\xfe"])
+def test_V16_garbage_record_never_stops_the_listing(root: Path, content: bytes) -> None:
+    files_of(root, ObjectKind.SNAPSHOT)[2].write_bytes(content)
+    vault = Vault.open(store(root))
+    assert vault.newest(TRAIN).step == 2
+    assert len(vault.survey(TRAIN).passed_over) == 1
+
+
+def test_damaged_fence_is_an_error_and_never_a_fall_back(root: Path) -> None:
+    flip(files_of(root, ObjectKind.FENCE)[0], 0.5)
+    vault = Vault.open(store(root))
+    for call in (lambda: vault.newest(TRAIN), lambda: vault.newest_fence(TRAIN), lambda: vault.survey(TRAIN)):
+        with pytest.raises(Damaged, match="fences/train/00000001"):
+            call()
+
+
+def test_torn_receipt_is_given_anew(root: Path) -> None:
+    (path,) = files_of(root, ObjectKind.RECEIPT)
+    path.write_bytes(path.read_bytes()[:40])
+    vault = Vault.open(store(root))
+    receipt = vault.receipt(vault.list(TRAIN)[0].id, site=A)
+    assert vault.verify().intact
+    assert vault.receipt(receipt.snapshot, site=A) == receipt
+
+
+def test_V15_block_damaged_at_the_target_is_found_by_the_receipt_and_healed_by_the_next_copy(root: Path) -> None:
+    source, target = Vault.open(store(root)), Vault.init(store(root.parent / "b"))
+    sites = SiteVaults({A: source, B: target})
+    snapshot = source.list(TRAIN)[0].id
+    sites.replicate(snapshot, source=A, target=B, budget_s=9.0, stamp=STAMP)
+    block = source.snapshot(snapshot).files[0].blocks[1].block
+    flip(root.parent / "b" / "data" / block[:2] / block, 0.5)
+    with pytest.raises(Permanent, match=block):
+        sites.receipt(snapshot, site=B, stamp=STAMP)
+    assert target.find(snapshot).verified is False
+    assert sites.replicate(snapshot, source=A, target=B, budget_s=9.0, stamp=STAMP).done
+    sites.receipt(snapshot, site=B, stamp=STAMP)
+    assert target.verify().intact
+
+
+def test_damaged_record_at_the_target_is_not_covered_up_by_a_copy(root: Path) -> None:
+    source = Vault.open(store(root))
+    Vault.init(store(root.parent / "b"))
+    snapshot = source.list(TRAIN)[0].id
+    SiteVaults({A: source, B: Vault.open(store(root.parent / "b"))}).replicate(snapshot, source=A, target=B, budget_s=9.0, stamp=STAMP)
+    flip(next((root.parent / "b" / "snapshots" / "train").iterdir()), 0.5)
+    with pytest.raises(Damaged, match="snapshots/train/"):
+        SiteVaults({A: source, B: Vault.open(store(root.parent / "b"))}).replicate(snapshot, source=A, target=B, budget_s=9.0, stamp=STAMP)
+
+
+def test_vault_with_an_unknown_mandatory_feature_is_refused(tmp_path: Path) -> None:
+    store(tmp_path).put_new("vault.json", encode(VaultFile(1, ("plain-blocks", "packs-7"), "ab" * 16, 1.0)))
+    with pytest.raises(Permanent, match="packs-7"):
+        Vault.open(store(tmp_path))
+
+
+def test_vault_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    file = {**msgspec.to_builtins(VaultFile(2, (), "ab" * 16, 1.0)), "new_field": 1}
+    store(tmp_path).put_new("vault.json", encode(file))
+    with pytest.raises(Permanent, match="format 2"):
+        Vault.open(store(tmp_path))
+
+
+def test_place_without_a_vault_and_place_with_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BridgeheadError) as caught:
+        Vault.open(store(tmp_path))
+    assert caught.value.code is ErrorCode.VAULT_NOT_FOUND
+    made = Vault.init(store(tmp_path))
+    assert len(made.file.id) == 32
+    with pytest.raises(Conflict):
+        Vault.init(store(tmp_path))
+    assert Vault.open(store(tmp_path)).file == made.file
+
+
+class Overwriting:
+    """A store that does not honour create-only writes."""
+
+    def __init__(self, inner: LocalBlobs) -> None:
+        self._inner = inner
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        self._inner.delete(key)
+        return self._inner.put_new(key, data)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+def test_store_that_overwrites_cannot_hold_a_vault(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    with pytest.raises(Permanent, match="overwrites"):
+        Vault.init(Overwriting(store(tmp_path / "s")))
+    assert list(store(tmp_path / "s").list("")) == []
