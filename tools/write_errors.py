@@ -14,6 +14,19 @@ from bridgehead.kernel.errors import TABLE, ExitCode
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
+EXAMPLE = (
+    "<!-- run -->",
+    "```console",
+    "$ bridgehead run status no-such-run",
+    "error [run-not-found]: could not find the run",
+    "  on:   no-such-run",
+    "  what: ...",
+    "  do:   `bridgehead run list` shows all; ...",
+    "  more: docs/reference/errors.md#run-not-found",
+    "[exit code 6]",
+    "```",
+)
+
 EXIT_CODES = {
     ExitCode.DONE: "done",
     ExitCode.NEGATIVE: "the verdict is negative: no-go, a promise broken, verification failed",
@@ -38,6 +51,8 @@ def page() -> str:
         "<!-- Written by `make docs` from the error table and errors.yaml; edit those. -->",
         "",
         "Every error says what was tried, on what, what happened, and what to do now. Its code, in brackets at the front, is stable.",
+        "",
+        *EXAMPLE,
         "",
         "## Exit codes",
         "",
