@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bridgehead.app.home import Home
-from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, PortError
 from bridgehead.kernel.ids import Person, RunId, StepId
 from bridgehead.model import event as ev
 from bridgehead.model.runbook import ApprovalStep, Runbook, TaskStep
 from bridgehead.ports.journal import Journal
+from bridgehead.ports.switchboard import Switchboard
 from bridgehead.runbook import state as st
 from bridgehead.runbook.apply import fold
 from bridgehead.runbook.engine import Engine, Watcher, open_run, read_state
@@ -55,10 +56,28 @@ def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engi
     assert isinstance(first, ev.RunOpened)
     ports = wiring.connect(first.estate)
     engine = Engine(
-        journal, actions=wiring.actions(ports), metrics=ports.metrics, clock=SystemClock(), driver=this_driver(), watcher=watcher
+        journal,
+        actions=wiring.actions(ports),
+        metrics=ports.metrics,
+        clock=SystemClock(),
+        driver=this_driver(),
+        upkeep=lambda: keep_weights(ports),
+        watcher=watcher,
     )
     on_engine(engine)
     return engine.drive(run)
+
+
+def keep_weights(ports: Switchboard) -> list[str]:
+    """Put weights back that a proxy lost (G09); says where there was a drift. A proxy that does not answer is left to the steps."""
+    drifted = []
+    for service, traffic in ports.traffics.items():
+        try:
+            if traffic.reconcile(service):
+                drifted.append(f"the proxy of {service} had lost its weights; they were put back")
+        except PortError:
+            continue
+    return drifted
 
 
 def state_of(home: Home, run: RunId) -> st.RunState:

@@ -211,6 +211,12 @@ class Paged(_Base, frozen=True, tag="paged"):
     reason: str
 
 
+class Noticed(_Base, frozen=True, tag="noticed"):
+    """Something outside the steps happened and was dealt with, such as a proxy that had lost its weights (G09)."""
+
+    text: str
+
+
 class Paused(_Base, frozen=True, tag="paused"):
     """An operator holds the run."""
 
@@ -258,6 +264,7 @@ Event = (
     | RollbackBegan
     | Frozen
     | Paged
+    | Noticed
     | Paused
     | Resumed
     | AbortAsked

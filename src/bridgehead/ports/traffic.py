@@ -31,6 +31,14 @@ class Traffic(Protocol):
         """
         ...
 
+    def reconcile(self, service: ServiceId) -> bool:
+        """Put the desired weights back when the proxy lost them or somebody changed them (G09).
+
+        True when there was a drift (the correction may take a moment to be in force), False when all was as desired or nothing was
+        ever desired. Raises Transient when the proxy does not answer.
+        """
+        ...
+
     def in_flight(self, service: ServiceId, site: SiteId) -> int:
         """Requests and streams now open at the site's backend. Raises Transient when that cannot be seen (never 0 then)."""
         ...

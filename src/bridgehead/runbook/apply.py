@@ -87,7 +87,7 @@ def apply(state: st.RunState, event: ev.Event) -> st.RunState:
             return _stuck(state, event)
         case ev.RollbackBegan():
             return turned_back(state, event.reason, event.at_s)
-        case ev.GateJudged():
+        case ev.GateJudged() | ev.Noticed():
             return state
         case ev.Frozen() | ev.Paused() | ev.Resumed() | ev.AbortAsked() | ev.RunEnded():
             return _mode(state, event)

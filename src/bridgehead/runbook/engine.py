@@ -30,16 +30,18 @@ from bridgehead.runbook.perform import call_phase, measure, outcome_event, prepa
 
 LISTEN_S = 0.05
 """How often a waiting engine looks for words of operators in the journal."""
+UPKEEP_S = 1.0
+"""Time between two rounds of upkeep."""
 PROGRESS_S = 1.0
 """Least time between two journalled progress reports of one step."""
 
 
 class Landing(msgspec.Struct, frozen=True):
-    """What came back from a worker."""
+    """What came back from a worker; ``command`` is None for a round of upkeep, whose result is what it noticed."""
 
-    command: Perform | Measure
+    command: Perform | Measure | None
     epoch: Epoch
-    result: Outcome | PortError | ev.GateMeasured
+    result: Outcome | PortError | ev.GateMeasured | list[str]
 
 
 Watcher = Callable[[st.RunState, Sequence[ev.Event]], None]
@@ -64,6 +66,8 @@ class Engine:
         actions: registered actions by name.
         metrics: counters for gates.
         workers: upper bound of calls at a time.
+        upkeep: called about every second while the run is driven; puts outside things right that are not a step's business, such as
+            weights that a proxy lost, and returns what it noticed, for the ledger. Raises port errors only.
         watcher: told of every batch of events with the state after it (progress display, metrics); must not raise.
     """
 
@@ -76,6 +80,7 @@ class Engine:
         clock: Clock,
         driver: DriverIdentity,
         workers: int = 8,
+        upkeep: Callable[[], list[str]] = list,
         watcher: Watcher = lambda state, events: None,
     ) -> None:
         self._journal = journal
@@ -84,6 +89,7 @@ class Engine:
         self._clock = clock
         self._driver = driver
         self._workers = workers
+        self._upkeep = upkeep
         self._watcher = watcher
         self._stop_asked = False
 
@@ -124,6 +130,7 @@ class _Drive:
         self._flights: dict[StepId, Flight] = {}
         self._landed: queue.SimpleQueue[Landing] = queue.SimpleQueue()
         self._progress_at_s: dict[StepId, float] = {}
+        self._upkeep_at_s = -math.inf
         entries = engine._journal.read(run)
         self._seq = entries[-1].seq
         self._state = fold(entry.event for entry in entries)
@@ -162,11 +169,14 @@ class _Drive:
                 pool.submit(self._work, command, partial(call_phase, call))
             else:
                 pool.submit(self._work, command, partial(measure, self._state, command, self._engine._metrics, now_s))
+        if now_s >= self._upkeep_at_s:
+            self._upkeep_at_s = math.inf
+            pool.submit(self._work, None, self._engine._upkeep)
         self._wait(decision.wake_s)
 
-    def _work(self, command: Perform | Measure, work: Callable[[], Outcome | ev.GateMeasured]) -> None:
+    def _work(self, command: Perform | Measure | None, work: Callable[[], Outcome | ev.GateMeasured | list[str]]) -> None:
         try:
-            result: Outcome | PortError | ev.GateMeasured = work()
+            result: Outcome | PortError | ev.GateMeasured | list[str] = work()
         except PortError as error:
             result = error
         self._landed.put(Landing(command, self._epoch, result))
@@ -174,7 +184,7 @@ class _Drive:
     def _wait(self, wake_s: float) -> None:
         """Until something lands, time changes the decision, or an operator spoke."""
         polls = [flight.poll_at_s for flight in self._flights.values() if not flight.busy]
-        timeout_s = max(0.0, min([wake_s, *polls]) - self._now_s())
+        timeout_s = max(0.0, min([wake_s, self._upkeep_at_s, *polls]) - self._now_s())
         try:
             landings = [self._landed.get(timeout=min(timeout_s, LISTEN_S)) if timeout_s > 0 else self._landed.get_nowait()]
         except queue.Empty:
@@ -190,12 +200,18 @@ class _Drive:
         now_s = self._now_s()
         events: list[ev.Event] = []
         for landing in landings:
+            if landing.command is None:
+                self._upkeep_at_s = now_s + UPKEEP_S
+                if isinstance(landing.result, list):
+                    events += [ev.Noticed(now_s, text) for text in landing.result]
+                continue
             step_id = landing.command.step
             self._flights.pop(step_id, None)
             if isinstance(landing.result, ev.GateMeasured):
                 events.append(msgspec.structs.replace(landing.result, at_s=now_s))
                 continue
             assert isinstance(landing.command, Perform)
+            assert not isinstance(landing.result, list)
             event = outcome_event(landing.command, landing.epoch, landing.result, now_s)
             if event is not None:
                 events.append(event)
