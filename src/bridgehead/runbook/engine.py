@@ -131,6 +131,7 @@ class _Drive:
         self._landed: queue.SimpleQueue[Landing] = queue.SimpleQueue()
         self._progress_at_s: dict[StepId, float] = {}
         self._upkeep_at_s = -math.inf
+        self._listened_at_s = -math.inf
         entries = engine._journal.read(run)
         self._seq = entries[-1].seq
         self._state = fold(entry.event for entry in entries)
@@ -193,8 +194,11 @@ class _Drive:
             landings.append(self._landed.get_nowait())
         if landings:
             self._land(landings)
-        elif self._engine._journal.head_seq(self._run) != self._seq:
-            self._listen()
+        now_s = self._now_s()
+        if now_s - self._listened_at_s >= LISTEN_S:  # also while quick polls land all the time
+            self._listened_at_s = now_s
+            if self._engine._journal.head_seq(self._run) != self._seq and not self._listen():
+                raise Conflict("another process took the run over", tried="drive the run", subject=self._run)
 
     def _land(self, landings: Sequence[Landing]) -> None:
         now_s = self._now_s()
