@@ -1,6 +1,7 @@
 """Saving and restoring (V11, V12, V13, V28, V30; R10)."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,18 @@ def test_restore_twice_is_quiet_and_over_other_data_is_refused(vault: Vault, fol
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(Conflict):
         vault.restore(snapshot, to=tmp_path / "file")
+
+
+def test_restored_folder_appears_at_once_and_whole(vault: Vault, tmp_path: Path) -> None:
+    snapshot = save(vault, {f"f{index}": bytes([index]) * 5000 for index in range(250)}).id
+    to = tmp_path / "out"
+    with ThreadPoolExecutor(1) as pool:
+        restoring = pool.submit(vault.restore, snapshot, to=to)
+        while not to.exists():
+            assert not restoring.done() or to.exists()
+        seen = len(os.listdir(to))
+        restoring.result()
+    assert seen == 250
 
 
 def test_V24_restore_cleans_what_a_killed_one_left_and_waits_for_no_living_one(vault: Vault, tmp_path: Path) -> None:
