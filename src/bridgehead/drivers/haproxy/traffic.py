@@ -1,0 +1,132 @@
+"""HaproxyTraffic: absolute weights through the runtime socket, kept over reloads (ports.traffic.Traffic)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bridgehead.drivers.haproxy import runtime
+from bridgehead.drivers.haproxy.desired import DesiredFile, write_durably
+from bridgehead.drivers.haproxy.options import HaproxyOptions, HaproxyService, rendered
+from bridgehead.kernel.errors import NotFound, PortError, Transient, Unknown
+from bridgehead.kernel.ids import ServiceId, SiteId
+from bridgehead.model.desired import DesiredTraffic
+from bridgehead.model.stamp import Stamp
+from bridgehead.model.weights import validated_weights
+
+
+class HaproxyTraffic:
+    """Steers the services of one haproxy. Percent are used as haproxy's absolute weights.
+
+    A site of weight 0 is put into maintenance, not into haproxy's drain: drain would go on sending it the sessions whose cookie names
+    it. So sessions move to another site, and streams that are open go on to their end, exactly as with traefik. What differs: the
+    cookie's value (here the site's name, there a hash), and that a reload of haproxy closes each idle client connection once.
+    """
+
+    def __init__(self, options: HaproxyOptions) -> None:
+        self._options = options
+        self._state = DesiredFile(Path(options.state_file))
+        for name, service in options.services.items():
+            validated_weights(name, service.initial, sites=service.sites)
+
+    def install(self) -> None:
+        """Write the configuration file for the desired weights (at first the initial ones). To be called before haproxy starts.
+
+        No effect without ``config_file``. Raises Permanent when the file system refuses.
+        """
+        with self._state.locked():
+            self._write_config(self._state.load())
+
+    def read(self, service: ServiceId) -> dict[SiteId, int]:
+        """See the port. A server that haproxy has in maintenance or drain has weight 0 in force."""
+        self._known(service, "read the weights in force")
+        return runtime.weights_in_force(self._options.socket, service, timeout_s=self._options.timeout_s)
+
+    def write(self, service: ServiceId, weights: Mapping[SiteId, int], *, stamp: Stamp) -> None:
+        """See the port. Raises Transient, with nothing done, when haproxy does not answer; Unknown when it stops to answer midway.
+
+        After Unknown the weights are the desired ones: ``reconcile`` or a repeat brings them into force.
+        """
+        wanted = validated_weights(service, weights, sites=self._known(service, "set traffic weights").sites)
+        with self._state.locked():
+            state = self._state.load().admitted(stamp, subject=f"service {service}").wanting(service, wanted)
+            self.read(service)  # so that a haproxy that is down is found before anything is recorded
+            self._state.save(state)
+            try:
+                self._write_config(state)
+                self._apply(service, wanted)
+            except PortError as error:
+                raise Unknown(error.happened, tried=error.tried, subject=error.subject, remedy=error.remedy) from error
+
+    def in_flight(self, service: ServiceId, site: SiteId) -> int:
+        """See the port. Summed over all workers when ``master_socket`` is given, else those of the newest worker only."""
+        if site not in self._known(service, "count open requests").sites:
+            raise NotFound(
+                "no such site", tried="count open requests", subject=f"{service} at {site}", remedy="Name a site of the service."
+            )
+        timeout_s = self._options.timeout_s
+        total = runtime.sessions_open(self._options.socket, service, site, prefix="", timeout_s=timeout_s)
+        if total is None:
+            raise Transient(
+                "haproxy does not show this server",
+                tried="count open requests",
+                subject=f"{service} at {site}",
+                remedy="Check haproxy's configuration.",
+            )
+        if not self._options.master_socket:
+            return total
+        master = self._options.master_socket
+        for pid, old in runtime.workers(master, timeout_s=timeout_s).items():
+            if old:
+                # None: it has finished since it was listed, so nothing is open there.
+                total += runtime.sessions_open(master, service, site, prefix=f"@!{pid} ", timeout_s=timeout_s) or 0
+        return total
+
+    def reconcile(self, service: ServiceId) -> bool:
+        """Apply the desired weights again if haproxy or its configuration file differs from them (G09); True when one did.
+
+        Raises Transient when haproxy does not answer.
+        """
+        self._known(service, "reconcile traffic weights")
+        with self._state.locked():
+            state = self._state.load()
+            changed = self._write_config(state)
+            wanted = self._weights(state)[service]
+            if self.read(service) != wanted:
+                self._apply(service, wanted)
+                changed = True
+            return changed
+
+    def _apply(self, service: ServiceId, wanted: Mapping[SiteId, int]) -> None:
+        """Sites that get traffic first, so that at no moment all are at 0."""
+        commands = []
+        for site, weight in sorted(wanted.items(), key=lambda item: item[1] == 0):
+            state = "ready" if weight > 0 else "maint"
+            commands += [f"set server {service}/{site} weight {weight}", f"set server {service}/{site} state {state}"]
+        runtime.change(self._options.socket, commands, timeout_s=self._options.timeout_s)
+
+    def _write_config(self, state: DesiredTraffic) -> bool:
+        """Bring the configuration file up to date; True when it was not."""
+        if not self._options.config_file:
+            return False
+        path, content = Path(self._options.config_file), rendered(self._options, self._weights(state))
+        try:
+            if path.read_bytes() == content:
+                return False
+        except OSError:
+            pass  # absent or unreadable: writing it says what is wrong
+        write_durably(path, content)
+        return True
+
+    def _weights(self, state: DesiredTraffic) -> dict[ServiceId, dict[SiteId, int]]:
+        """Desired weights of every service. A service whose sites changed since begins again with its initial weights."""
+        return {
+            name: recorded if (recorded := state.weights.get(name, {})).keys() == service.sites.keys() else service.initial
+            for name, service in self._options.services.items()
+        }
+
+    def _known(self, service: ServiceId, tried: str) -> HaproxyService:
+        if service not in self._options.services:
+            known = ", ".join(sorted(self._options.services)) or "none"
+            raise NotFound("no such service", tried=tried, subject=f"service {service}", remedy=f"Services of this proxy: {known}.")
+        return self._options.services[service]

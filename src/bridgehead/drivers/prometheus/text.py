@@ -1,0 +1,100 @@
+"""TextMetrics: counters scraped from the services themselves, without a Prometheus server in between (ports.metrics.Metrics; G01-G03)."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bridgehead.kernel.errors import Permanent, Transient
+from bridgehead.kernel.ids import ServiceId, SiteId
+from bridgehead.model.answer import MAX_BODY_BYTES, refused, too_long, unanswered
+from bridgehead.model.exposition import Page, finite_sum, parse_exposition
+from bridgehead.ports.metrics import Reading
+
+_TRIED = "read the counters"
+
+
+class MetricsSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the counters of one service at one site are.
+
+    Attributes:
+        url: ``http://host:port/path`` of the page.
+        labels: a series counts only when it carries each of these labels with this value; needed when several sites share a page.
+    """
+
+    url: str
+    labels: dict[str, str] = {}
+
+
+class TextMetricsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sources by service and site. ``timeout_s`` holds for connecting and for each wait on the answer."""
+
+    sources: dict[ServiceId, dict[SiteId, MetricsSource]]
+    timeout_s: float = 2.0
+
+
+class TextMetrics:
+    """Sums the series of each counter that match the source's labels.
+
+    - A counter without a matching series is absent, and so is one of whose series any value is NaN or infinite: never 0, never a part.
+    - Gauges and the quantiles of summaries are left out; they cannot be summed or compared over time. Series without a declared type count.
+    - Buckets of a histogram are summed by bound, under ``name_bucket{le="0.5"}``.
+    """
+
+    def __init__(self, options: TextMetricsOptions) -> None:
+        self._options = options
+
+    def read(self, service: ServiceId, site: SiteId) -> Reading:
+        """See the port. Raises Transient also for a damaged page, NotFound and Permanent when the server refuses the address."""
+        source = self._options.sources.get(service, {}).get(site)
+        if source is None:
+            return Reading(counters={}, read_s=time.time())
+        body = fetch(source.url, timeout_s=self._options.timeout_s)
+        read_s = time.time()
+        try:
+            page = parse_exposition(body.decode("utf-8"))
+        except ValueError as error:  # also UnicodeDecodeError
+            raise Transient(
+                f"the page is damaged: {error}", tried=_TRIED, subject=source.url, remedy="Check what serves this address."
+            ) from error
+        return Reading(counters=counters(page, source.labels), read_s=read_s)
+
+
+def counters(page: Page, labels: dict[str, str]) -> dict[str, float]:
+    """Counter name → sum over the series that match ``labels``."""
+    values: dict[str, list[float]] = {}
+    for sample in page.matching(labels):
+        kind = page.type_of(sample.name)
+        if kind == "gauge" or (kind == "summary" and not sample.name.endswith(("_sum", "_count"))):
+            continue
+        name = f'{sample.name}{{le="{sample.labels["le"]}"}}' if kind == "histogram" and "le" in sample.labels else sample.name
+        values.setdefault(name, []).append(sample.value)
+    sums = {name: finite_sum(parts) for name, parts in values.items()}
+    return {name: total for name, total in sums.items() if total is not None}
+
+
+def fetch(url: str, *, timeout_s: float) -> bytes:
+    """The page. Raises as ``TextMetrics.read``."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname:
+        raise Permanent("not an http:// address", tried=_TRIED, subject=url, remedy="Correct the address in the estate file.")
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("GET", target, headers={"Accept": "text/plain;version=0.0.4", "Connection": "close"})
+        answer = connection.getresponse()
+        body = answer.read(MAX_BODY_BYTES + 1)
+        if len(body) <= MAX_BODY_BYTES and answer.length:
+            raise http.client.IncompleteRead(body, answer.length)
+    except (OSError, http.client.HTTPException) as error:
+        raise unanswered(error, tried=_TRIED, subject=url) from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise refused(answer.status, tried=_TRIED, subject=url)
+    if len(body) > MAX_BODY_BYTES:
+        raise too_long(tried=_TRIED, subject=url)
+    return body

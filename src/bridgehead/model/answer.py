@@ -1,0 +1,35 @@
+"""What the status of an HTTP answer means in the words of the ports; shared by the drivers that speak HTTP."""
+
+from __future__ import annotations
+
+from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""An answer that is longer is refused: no admin interface, health report or metrics page needs more."""
+
+
+def refused(status: int, *, tried: str, subject: str) -> PortError:
+    """The error for an answer other than 200: 404 and 410 NotFound, 409 Conflict, 429 and 5xx Transient, all others Permanent."""
+    happened = f"the server answered {status}"
+    match status:
+        case 404 | 410:
+            return NotFound(happened, tried=tried, subject=subject, remedy="Check the address and the name.")
+        case 409:
+            return Conflict(happened, tried=tried, subject=subject, remedy="Look at its state, then try again.")
+        case 429:
+            return Transient(happened, tried=tried, subject=subject, remedy="The server asks for fewer requests.")
+        case _ if status >= 500:
+            return Transient(happened, tried=tried, subject=subject, remedy="Look at the server's log.")
+        case _:
+            return Permanent(happened, tried=tried, subject=subject, remedy="Check the address and the rights.")
+
+
+def unanswered(error: Exception, *, tried: str, subject: str) -> Transient:
+    """The error for a question (never for a change) that got no whole answer: nothing was done, and nothing is known."""
+    happened = "no answer in time" if isinstance(error, TimeoutError) else f"no answer ({type(error).__name__}: {error})"
+    return Transient(happened, tried=tried, subject=subject, remedy="Check that the server runs and can be reached.")
+
+
+def too_long(*, tried: str, subject: str) -> Permanent:
+    """The error for a body of more than ``MAX_BODY_BYTES``."""
+    return Permanent(f"the answer is longer than {MAX_BODY_BYTES} bytes", tried=tried, subject=subject, remedy="Check the address.")
