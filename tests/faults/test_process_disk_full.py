@@ -100,6 +100,7 @@ def test_V19_a_disk_that_fills_while_the_job_runs_does_not_lose_the_exit_code(sm
     scheduler.start(JobSpec(name=job, command=("sh", "-c", f"read x < {gate}; exit 9")), stamp=stamp("start"))
     fill(small_disk, leave_pages=0)
     gate.write_text("end\n")
+    scheduler = ProcessScheduler(SITE, ProcessOptions(directory=str(small_disk)))  # a new controller can look, too
     eventually(lambda: isinstance(scheduler.observe(job), JobEnded))
     assert scheduler.observe(job).exit_code == 9
     # ending it again needs no space, a newer epoch does, and is then not half-remembered

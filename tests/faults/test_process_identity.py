@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import subprocess
 import time
+from contextlib import suppress
 
 import msgspec
 import pytest
 
-from bridgehead.drivers.process import procfs
+from bridgehead.drivers.process import procfs, signals
 from bridgehead.drivers.process.execution import Intent, ProcessRecord, here
 from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
 from bridgehead.kernel.errors import Transient
@@ -34,8 +37,12 @@ def stranger():
     """A session leader with a child in its session, which both would die of any signal meant for a job of the same number."""
     process = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True, start_new_session=True)
     child = int(process.stdout.readline())
+    pinned = os.pidfd_open(child)
     yield process, child
-    os.killpg(process.pid, 9)
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pinned, signal.SIGKILL)
+    os.close(pinned)
+    process.kill()
     process.wait()
     process.stdout.close()
 
@@ -111,6 +118,25 @@ def test_J12_after_a_reboot_every_job_of_before_has_ended_whoever_has_its_pid_an
     scheduler.kill(JOB, stamp=stamp("kill"))
     assert isinstance(scheduler.observe(JOB), JobEnded)
     assert survives(process, child)
+
+
+@pytest.mark.parametrize("flags", [0, signals.WHOLE_GROUP], ids=["process", "group"])
+@pytest.mark.parametrize("pidfd", [True, False])
+def test_J12_a_pid_that_is_reused_between_look_and_signal_is_not_signalled(stranger, monkeypatch, flags, pidfd):
+    def refuse(_pid):
+        raise OSError(errno.ENOSYS, "no pidfd here")
+
+    process, child = stranger
+    seen = procfs.read_stat(process.pid)
+    seen.start_ticks -= 1
+    if not pidfd:
+        flags = 0
+        monkeypatch.setattr(os, "pidfd_open", refuse)
+    signals.signal_one(seen, signal.SIGKILL, flags=flags)
+    assert survives(process, child)
+    seen.start_ticks += 1
+    signals.signal_one(seen, signal.SIGKILL, flags=flags)
+    assert process.wait(10) == -9
 
 
 @pytest.mark.parametrize(

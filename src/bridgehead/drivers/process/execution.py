@@ -146,8 +146,7 @@ def judge(execution: Execution) -> JobRunning | JobEnded:
                 remedy=f"Look at its supervisor, process {record.supervisor_pid}",
             )
         time.sleep(EXIT_POLL_S)
-    # The supervisor's last deed before it went may have been the record.
-    return _recorded_end(execution) or _settle(execution)
+    return _settle(execution)
 
 
 def _recorded_end(execution: Execution) -> JobEnded | None:
@@ -156,7 +155,10 @@ def _recorded_end(execution: Execution) -> JobEnded | None:
 
 
 def _settle(execution: Execution) -> JobEnded:
-    """Everybody is gone, the supervisor too: write down what is known, so that every later look gives the same answer."""
+    """Everybody is gone, the supervisor too: write down what is known, so that every later look gives the same answer.
+
+    Create-only, because the supervisor's last deed before it went may have been the record.
+    """
     left = read_struct(f"{execution.folder}/leader.json", Ended)
     ended = Ended(exit_code=left.exit_code if left else None, ended_s=None)
     with suppress(OSError):  # on a full disk the next look finds out the same again

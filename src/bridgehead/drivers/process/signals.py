@@ -11,7 +11,7 @@ from contextlib import suppress
 from bridgehead.drivers.process import procfs
 from bridgehead.drivers.process.execution import Execution
 
-_WHOLE_GROUP = 4
+WHOLE_GROUP = 4
 """PIDFD_SIGNAL_PROCESS_GROUP of Linux 6.9 and later."""
 _NOT_OFFERED = (errno.ENOSYS, errno.EINVAL, errno.EPERM)
 """What an older kernel, or a container that knows only older system calls, answers to a pidfd or to the flag above."""
@@ -54,7 +54,7 @@ def _signal_group(execution: Execution, number: signal.Signals) -> None:
         return
     try:
         # The group belongs to the pinned process and not to its number, so that at no moment it could be somebody else's.
-        _signal_one(leader, number, flags=_WHOLE_GROUP)
+        signal_one(leader, number, flags=WHOLE_GROUP)
     except OSError as error:
         if error.errno not in _NOT_OFFERED:
             raise
@@ -66,15 +66,18 @@ def _signal_each(targets: list[procfs.Stat], number: signal.Signals) -> None:
     refused: OSError | None = None
     for target in targets:
         try:
-            _signal_one(target, number, flags=0)
+            signal_one(target, number, flags=0)
         except OSError as error:
             refused = error
     if refused is not None:
         raise refused
 
 
-def _signal_one(target: procfs.Stat, number: signal.Signals, *, flags: int) -> None:
-    """Pin the process, check that it is still the same one, signal it. From the pinning on, a reuse of its pid does not matter."""
+def signal_one(target: procfs.Stat, number: signal.Signals, *, flags: int) -> None:
+    """Pin the process, check that it is still the same one, signal it. From the pinning on, a reuse of its pid does not matter.
+
+    No effect when it is gone. With ``flags`` WHOLE_GROUP the signal goes to its process group. Raises OSError when it may not be signalled.
+    """
     with suppress(ProcessLookupError):
         try:
             pinned = os.pidfd_open(target.pid)

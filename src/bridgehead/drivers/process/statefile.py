@@ -84,9 +84,11 @@ class StateDirectory:
         self.path = os.path.realpath(directory)
         self._own = f"{self.path}/{DRIVER_FOLDER}"
         with errors_as_transient("open the state directory", self.path):
-            os.makedirs(self._own, exist_ok=True)
-            durable.create_durably(f"{self._own}/site.json", msgspec.json.encode(_Owner(site=site)))
-            owner = read_struct(f"{self._own}/site.json", _Owner)
+            owner = read_struct(f"{self._own}/site.json", _Owner)  # needs no space: a full disk hinders nobody from looking
+            if owner is None:
+                os.makedirs(self._own, exist_ok=True)
+                durable.create_durably(f"{self._own}/site.json", msgspec.json.encode(_Owner(site=site)))
+                owner = read_struct(f"{self._own}/site.json", _Owner)
         if owner is None or owner.site != site:
             raise Permanent(
                 f"it belongs to site {owner.site if owner else '(none)'}",
