@@ -1,0 +1,172 @@
+"""Documents: YAML text to a typed value and back. Estate, policy and runbook files are read and written here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, assert_never
+
+import msgspec
+import yaml
+
+from bridgehead.kernel.decode import BAD, Codec, Decoder
+from bridgehead.kernel.located import BadFile, Fault, Mark, Path, compose
+from bridgehead.kernel.phrase import describe
+from bridgehead.kernel.quantity import format_energy_price, format_quantity
+from bridgehead.kernel.shape import (
+    BoolShape,
+    ChoiceShape,
+    Field,
+    FixedShape,
+    FreeShape,
+    KeyedShape,
+    ListShape,
+    NumberShape,
+    PriceShape,
+    QuantityShape,
+    Shape,
+    StructShape,
+    TableShape,
+    TextShape,
+    UnionShape,
+    fields_of,
+    shape_of,
+)  # fmt: skip
+
+T = TypeVar("T")
+
+
+def no_check(_value: Any, _decoder: Decoder) -> None:
+    """Nothing more to check."""
+
+
+def read_document(
+    text: str,
+    kind: type[T],
+    *,
+    file: str,
+    what: str,
+    codecs: Mapping[type, Codec] | None = None,
+    check: Callable[[T, Decoder], None] = no_check,
+) -> tuple[T, Mapping[Path, Mark]]:
+    """Read ``text`` as ``kind``; the value and the place of each of its parts.
+
+    Args:
+        file: the name that faults carry.
+        what: the word for the document in messages.
+        codecs: how structs are read whose fields depend on a registry.
+        check: reports what the types cannot say, by ``decoder.fault_at``. It is given what could be read, so parts with faults are absent.
+
+    Raises BadFile with all faults.
+    """
+    node = compose(text, file=file, what=what)
+    shape: Shape = shape_of(kind)  # type: ignore[arg-type]  # mypy does not see that a type is hashable
+    if node is None:
+        raise BadFile(what, file=file, faults=[Fault(file, 1, 1, "", "the file is empty", f"expected {describe(shape)}")])
+    decoder = Decoder(file, codecs=codecs or {})
+    value = decoder.read(node, shape, ())
+    if value is not BAD:
+        check(value, decoder)
+    decoder.resolve()
+    if decoder.faults:
+        raise BadFile(what, file=file, faults=decoder.faults)
+    assert isinstance(value, kind)
+    return value, decoder.marks
+
+
+def to_file(value: Any, shape: Shape, *, codecs: Mapping[type, Codec] | None = None) -> Any:
+    """``value`` as files write it: quantities with their units, keyed tuples as mappings, defaults left out.
+
+    Plain values (what ``Decoder.read(..., plain=True)`` gave) are written like the structs that they stand for.
+    """
+    codecs = codecs or {}
+    match shape:
+        case UnionShape():
+            return _union_to_file(value, shape, codecs)
+        case QuantityShape():
+            return format_quantity(value, shape.dimension)
+        case PriceShape():
+            return format_energy_price(value)
+        case ChoiceShape():
+            return value if isinstance(value, str) and type(value) is str else value.value
+        case TextShape():
+            return str(value)
+        case NumberShape():
+            return int(value) if float(value).is_integer() and abs(value) < 1e15 else value
+        case BoolShape() | FreeShape():
+            return value
+        case ListShape():
+            return [to_file(item, shape.item, codecs=codecs) for item in value]
+        case FixedShape():
+            return [to_file(item, one, codecs=codecs) for item, one in zip(value, shape.items, strict=True)]
+        case TableShape():
+            return {str(key): to_file(item, shape.value, codecs=codecs) for key, item in value.items()}
+        case KeyedShape(keyed=keyed):
+            items = {getattr(item, keyed.field): to_file(item, shape.item, codecs=codecs) for item in value}
+            for item in items.values():
+                item.pop(keyed.field, None)
+            return items
+        case StructShape():
+            codec = codecs.get(shape.type)
+            return codec.encode(value) if codec is not None else _struct_to_file(value, shape, codecs)
+        case _:
+            assert_never(shape)
+
+
+def _struct_to_file(value: Any, shape: StructShape, codecs: Mapping[type, Codec]) -> dict[str, Any]:
+    written: dict[str, Any] = {} if shape.tag is None else dict([shape.tag])
+    for field in fields_of(shape.type):
+        if isinstance(value, msgspec.Struct):
+            part = getattr(value, field.name)
+            if not field.required and _same(part, field):
+                continue
+        elif field.encoded in value:
+            part = value[field.encoded]
+        else:
+            continue
+        written[field.key] = to_file(part, field.shape, codecs=codecs)
+    return written
+
+
+def _same(part: Any, field: Field) -> bool:
+    default = field.default_value()
+    return type(part) is type(default) and part == default
+
+
+def _union_to_file(value: Any, shape: UnionShape, codecs: Mapping[type, Codec]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, msgspec.Struct):
+        return to_file(value, shape_of(type(value)), codecs=codecs)
+    if isinstance(value, dict) and shape.structs:
+        tags = [struct for struct in shape.structs if struct.tag is None or value.get(struct.tag[0]) == struct.tag[1]]
+        return to_file(value, tags[0], codecs=codecs)
+    assert shape.scalar is not None
+    return to_file(value, shape.scalar, codecs=codecs)
+
+
+_FLOW_WIDTH = 80
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style, lists indented under their key; short lists of words in one line."""
+
+    def short_list(self, data: list[Any]) -> yaml.SequenceNode:
+        """In brackets when it is short."""
+        short = all(not isinstance(item, list | dict) for item in data) and sum(len(str(item)) + 2 for item in data) <= _FLOW_WIDTH
+        return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=short)
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Never write a list at the indent of its key."""
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        """Repeat values instead of naming them."""
+        return True
+
+
+_Dumper.add_representer(list, _Dumper.short_list)
+
+
+def dump(data: Any) -> str:
+    """YAML for people: block style, keys in the given order, no aliases."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=False)
