@@ -5,9 +5,10 @@ import pytest
 from safetensors.numpy import save as to_safetensors
 
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+from bridgehead.kernel.errors import NotFound, Transient
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId
 from bridgehead.ports.vaults import Vaults
-from bridgehead.testing.vaults_suite import VaultsSuite
+from bridgehead.testing.vaults_suite import VaultsSuite, stamp
 from bridgehead.vault import SiteVaults, Vault
 
 
@@ -30,3 +31,23 @@ class TestSiteVaults(VaultsSuite):
         path = self.folder / site / "data" / block[:2] / block
         path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
         return True
+
+
+def test_J01_site_out_of_reach_stops_only_the_calls_that_need_it(tmp_path: Path) -> None:
+    here, there = SiteId("here"), SiteId("there")
+    vault = Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path / "here"))))
+    saved = vault.save({"m": b"x"}, workload=VaultsSuite.workload, step=1, epoch=Epoch(0), site=here)
+    sites = SiteVaults({here: vault, there: lambda: Vault.open(LocalBlobs(LocalBlobsOptions(str(tmp_path / "there"))))})
+    assert sites.newest(VaultsSuite.workload, site=here).id == saved.id
+    with pytest.raises(Transient):
+        sites.newest(VaultsSuite.workload, site=there)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(NotFound, match="there is no vault"):
+        sites.newest(VaultsSuite.workload, site=there)
+    Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path / "there"))))
+    assert sites.replicate(saved.id, source=here, target=there, budget_s=1.0, stamp=stamp()).done
+    assert sites.newest(VaultsSuite.workload, site=there).id == saved.id
+    assert sites.raw_bytes == 1
+    assert sites.wire_bytes == sum(
+        path.stat().st_size for folder in ("data", "snapshots") for path in (tmp_path / "there" / folder).rglob("*") if path.is_file()
+    )

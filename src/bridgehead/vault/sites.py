@@ -21,9 +21,14 @@ from bridgehead.vault.vault import Vault
 
 
 class SiteVaults:
-    """See the port for the contract of each method."""
+    """See the port for the contract of each method.
 
-    def __init__(self, vaults: Mapping[SiteId, Vault], *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        vaults: the vault of each site, or how to open it: then it is opened at its first use, and again until it succeeds, so that a site
+            that is out of reach is Transient for the calls that need it and no trouble for the others.
+    """
+
+    def __init__(self, vaults: Mapping[SiteId, Vault | Callable[[], Vault]], *, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._vaults = dict(vaults)
         self._monotonic_s = monotonic_s
         self._sent: dict[tuple[SnapshotId, SiteId], int] = {}
@@ -95,4 +100,8 @@ class SiteVaults:
             raise NotFound(
                 "no vault of this site is known", tried="find a vault", subject=site, remedy="Add it to the estate's connections."
             )
-        return vault
+        if isinstance(vault, Vault):
+            return vault
+        opened = vault()  # two threads may do this at once; the later one is kept, and both are right
+        self._vaults[site] = opened
+        return opened

@@ -44,7 +44,7 @@ class Vault:
 
     @classmethod
     def open(cls, blobs: Blobs, *, now_s: Callable[[], float] = time.time) -> Vault:
-        """Open a vault. Raises BridgeheadError (VAULT_NOT_FOUND), Damaged, Permanent when it needs a newer version."""
+        """Open a vault. Raises NoVault (a NotFound), Damaged, Permanent when it needs a newer version, Transient."""
         return cls(blobs, read(blobs), now_s=now_s)
 
     def save(

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound
+from bridgehead.kernel.errors import Conflict, ErrorCode, NotFound
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.layout import VAULT_KEY
 from bridgehead.vault.objects import refuse
@@ -17,6 +17,12 @@ FORMAT: Final = 1
 PLAIN_BLOCKS: Final = "plain-blocks"
 """One object per block, not compressed, not encrypted, named by the BLAKE3 of its bytes."""
 KNOWN_FEATURES: Final = frozenset({PLAIN_BLOCKS})
+
+
+class NoVault(NotFound):
+    """The store can be read and holds no vault."""
+
+    port_code = ErrorCode.VAULT_NOT_FOUND
 
 
 class VaultFile(msgspec.Struct, frozen=True):
@@ -44,15 +50,14 @@ def create(blobs: Blobs, *, now_s: float) -> VaultFile:
 
 
 def read(blobs: Blobs) -> VaultFile:
-    """Read and judge ``vault.json``. Raises BridgeheadError (VAULT_NOT_FOUND), Damaged, Permanent (not understood)."""
+    """Read and judge ``vault.json``. Raises NoVault, Damaged, Permanent (not understood)."""
     try:
         data = blobs.get(VAULT_KEY)
     except NotFound as error:
-        raise BridgeheadError(
-            ErrorCode.VAULT_NOT_FOUND,
+        raise NoVault(
+            "there is no vault",
             tried="open a vault",
             subject=error.subject,
-            happened="there is no vault",
             remedy="Check the place, or make a vault there first.",
         ) from error
     file = decode(data, VaultFile, key=VAULT_KEY)
