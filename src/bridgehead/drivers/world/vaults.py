@@ -1,0 +1,99 @@
+"""The vaults of all simulated sites behind one port."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bridgehead.drivers.world.calls import Calls
+from bridgehead.kernel.errors import NotFound, Permanent, Transient
+from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
+from bridgehead.model.stamp import Stamp
+from bridgehead.simulate.vault import BLOCK_BYTES, SiteVault
+
+READ_BACK_BPS = 2_000_000_000.0
+
+
+class WorldVaults:
+    """Implements ``ports.vaults.Vaults``."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def newest(self, workload: WorkloadId, *, site: SiteId) -> SnapshotInfo | None:
+        """See the port."""
+        vault = self._vault(site)
+        return self._calls.read("vaults.newest", site, lambda: vault.newest(workload))
+
+    def find(self, snapshot: SnapshotId, *, site: SiteId) -> SnapshotInfo | None:
+        """See the port."""
+        vault = self._vault(site)
+
+        def look() -> SnapshotInfo | None:
+            held = vault.held.get(snapshot)
+            return None if held is None else vault.info(held)
+
+        return self._calls.read("vaults.find", site, look)
+
+    def replicate(self, snapshot: SnapshotId, *, source: SiteId, target: SiteId, budget_s: float, stamp: Stamp) -> TransferProgress:
+        """See the port."""
+        self._vault(source)
+        self._vault(target)
+        return self._calls.write(
+            "vaults.replicate", target, lambda: self._slice(snapshot, source, target, budget_s), stamp=stamp, place=f"vault@{target}"
+        )
+
+    def receipt(self, snapshot: SnapshotId, *, site: SiteId, stamp: Stamp) -> Receipt:
+        """See the port."""
+        vault = self._vault(site)
+        return self._calls.write("vaults.receipt", site, lambda: self._read_back(vault, snapshot), stamp=stamp, place=f"vault@{site}")
+
+    def fence(self, fence: Fence, *, site: SiteId, stamp: Stamp) -> Fence:
+        """See the port."""
+        self._vault(site)
+        return self._calls.write("vaults.fence", site, lambda: self._calls.world.fence(site, fence), stamp=stamp, place=f"vault@{site}")
+
+    def newest_fence(self, workload: WorkloadId, *, site: SiteId) -> Fence | None:
+        """See the port."""
+        vault = self._vault(site)
+        return self._calls.read("vaults.newest_fence", site, lambda: vault.fence_in_force(workload))
+
+    def _vault(self, site: SiteId) -> SiteVault:
+        vault = self._calls.world.vaults.get(site)
+        if vault is None:
+            raise NotFound("no vault of that site is connected", tried="open a vault", subject=site)
+        return vault
+
+    def _slice(self, snapshot: SnapshotId, source: SiteId, target: SiteId, budget_s: float) -> TransferProgress:
+        """As many bytes as the link carries in the time, at least one block."""
+        network, held = self._calls.world.network, self._vault(source).held.get(snapshot)
+        vault = self._vault(target)
+        if not network.transfers(source, target):
+            raise Transient("nothing travels between the sites", tried="replicate", subject=f"{source} to {target}")
+        if held is None:
+            raise NotFound("the source does not hold it", tried="replicate", subject=snapshot)
+        there = vault.held.get(snapshot)
+        if there is not None and there.whole:
+            return TransferProgress(True, 0, 0)
+        if not held.whole:
+            raise Permanent("a block at the source is damaged", tried="replicate", subject=snapshot)
+        if not vault.has_space():
+            raise Permanent("no space is left", tried="replicate", subject=f"{snapshot} at {target}")
+        before = vault.partial_bytes.get(snapshot, 0.0)
+        sent = min(held.raw_bytes - before, max(float(BLOCK_BYTES), network.rate_bps * budget_s))
+        self._calls.spend(sent / network.rate_bps)
+        vault.partial_bytes[snapshot] = before + sent
+        left = int(held.raw_bytes - before - sent)
+        if left == 0:
+            del vault.partial_bytes[snapshot]
+            vault.put(msgspec.structs.replace(held))
+        return TransferProgress(left == 0, int(before + sent), left)
+
+    def _read_back(self, vault: SiteVault, snapshot: SnapshotId) -> Receipt:
+        held = vault.held.get(snapshot)
+        if held is None:
+            raise NotFound("it is not committed there", tried="give a receipt", subject=f"{snapshot} at {vault.site}")
+        self._calls.spend(held.raw_bytes / READ_BACK_BPS)
+        if not held.whole:
+            raise Permanent("a block is damaged", tried="give a receipt", subject=f"{snapshot} at {vault.site}")
+        return Receipt(snapshot, vault.site, held.blocks, held.raw_bytes, self._calls.world.now_s)
