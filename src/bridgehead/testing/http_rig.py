@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import http.client
 import re
+import time
 from collections import Counter
 from threading import Event, Thread
 
 from bridgehead.kernel.ids import SiteId
-from bridgehead.testing.traffic_suite import Session, Stream, TrafficRig
+from bridgehead.ports.traffic import Traffic
+from bridgehead.testing.traffic_suite import SERVICE, A, B, Session, Stream, TrafficRig, stamp
 
 TIMEOUT_S = 10.0
 
@@ -131,3 +133,25 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     body = await reader.readexactly(int(length[1]) if length else 0)
     if not head.startswith("http/1.1 200") or body not in (b"a", b"b"):
         raise ValueError(f"{head.splitlines()[0]} {body[:80]!r}")
+
+
+def change_under_load(driver: Traffic, address: str, *, changes: int, pause_s: float = 0.05) -> tuple[Load, list[float]]:
+    """Change the weights ``changes`` times while half of the clients keep their connection and half open one for each request.
+
+    Each change is read back before the next; every fourth leaves a site with 0. Returns the load and the seconds that each
+    change took until it was in force.
+    """
+    took_s = []
+    with Load(address, kept=4, fresh=4) as load:
+        for number in range(changes):
+            a = (0, 60, 100, 25)[number % 4]
+            weights = {A: a, B: 100 - a}
+            start_s = time.monotonic()
+            driver.write(SERVICE, weights, stamp=stamp())
+            while driver.read(SERVICE) != weights:
+                if time.monotonic() - start_s > TIMEOUT_S:
+                    raise TimeoutError(f"{weights} are not in force after {TIMEOUT_S} s")
+                time.sleep(0.01)
+            took_s.append(time.monotonic() - start_s)
+            time.sleep(pause_s)
+    return load, took_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -70,11 +71,15 @@ def running(command: list[str], *, log: Path, ready: Callable[[], bool]) -> Iter
 
 
 def free_port() -> int:
-    """A port of loopback that was free just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of loopback that was free just now, for servers that cannot be told to take port 0 and say which.
+
+    From below the range that the system uses for outgoing connections: there, a client could take it before the server does.
+    """
+    for port in random.sample(range(15_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port found")
 
 
 @contextlib.contextmanager
