@@ -14,7 +14,7 @@ from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.located import Fault, Mark, Node, Path, Scalar, Sequence, path_text
 from bridgehead.kernel.located import Mapping as MappingNode
 from bridgehead.kernel.phrase import describe, found, limit_fault, near_word, nearest
-from bridgehead.kernel.quantity import parse, parse_energy_price
+from bridgehead.kernel.quantity import parse
 from bridgehead.kernel.shape import (
     ID_PATTERN,
     BoolShape,
@@ -26,13 +26,13 @@ from bridgehead.kernel.shape import (
     KeyedShape,
     ListShape,
     NumberShape,
-    PriceShape,
     QuantityShape,
     Shape,
     StructShape,
     TableShape,
     TextShape,
     UnionShape,
+    WordShape,
     fields_of,
     shape_of,
 )  # fmt: skip
@@ -103,7 +103,7 @@ class Decoder:
         match shape:
             case UnionShape():
                 return self._union(node, shape, path, plain)
-            case TextShape() | NumberShape() | QuantityShape() | PriceShape() | BoolShape() | ChoiceShape():
+            case TextShape() | NumberShape() | QuantityShape() | WordShape() | BoolShape() | ChoiceShape():
                 return self._scalar(node, shape, path, plain)
             case ListShape() | FixedShape():
                 return self._list(node, shape, path, plain)
@@ -165,6 +165,8 @@ class Decoder:
             msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             return self.fault(node.mark, path, str(error), f"expected what {kind.__name__} allows")
+        except BridgeheadError as error:
+            return self.fault(node.mark, path, f"{error.subject}: {error.happened}", error.remedy)
         return value
 
     def unknown_key(self, name: Scalar, path: Path, fields: Collection[Field]) -> str:
@@ -265,7 +267,7 @@ class Decoder:
         if not isinstance(node, Scalar) or is_nothing(node):
             return self.fault(node.mark, path, found(node), f"expected {describe(shape)}")
         match shape:
-            case QuantityShape() | PriceShape():
+            case QuantityShape() | WordShape():
                 return self._quantity(node, shape, path, plain)
             case TextShape():
                 if shape.refs:
@@ -284,11 +286,11 @@ class Decoder:
             case _:
                 return self.fault(node.mark, path, found(node), f"expected {describe(shape)}")
 
-    def _quantity(self, node: Scalar, shape: QuantityShape | PriceShape, path: Path, plain: bool) -> Any:
+    def _quantity(self, node: Scalar, shape: QuantityShape | WordShape, path: Path, plain: bool) -> Any:
         try:
-            if isinstance(shape, PriceShape):
-                price = parse_energy_price(node.text)
-                return msgspec.to_builtins(price) if plain else price
+            if isinstance(shape, WordShape):
+                word = shape.read(node.text)
+                return msgspec.to_builtins(word) if plain else word
             value = parse(node.text, shape.dimension)
         except BridgeheadError as error:
             return self.fault(node.mark, path, f"{found(node)}: {error.happened}", error.remedy[:1].lower() + error.remedy[1:].rstrip("."))

@@ -11,7 +11,7 @@ import yaml
 from bridgehead.kernel.decode import BAD, Codec, Decoder
 from bridgehead.kernel.located import BadFile, Fault, Mark, Path, compose
 from bridgehead.kernel.phrase import describe
-from bridgehead.kernel.quantity import format_energy_price, format_quantity
+from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.shape import (
     BoolShape,
     ChoiceShape,
@@ -21,13 +21,13 @@ from bridgehead.kernel.shape import (
     KeyedShape,
     ListShape,
     NumberShape,
-    PriceShape,
     QuantityShape,
     Shape,
     StructShape,
     TableShape,
     TextShape,
     UnionShape,
+    WordShape,
     fields_of,
     shape_of,
 )  # fmt: skip
@@ -84,8 +84,8 @@ def to_file(value: Any, shape: Shape, *, codecs: Mapping[type, Codec] | None = N
             return _union_to_file(value, shape, codecs)
         case QuantityShape():
             return format_quantity(value, shape.dimension)
-        case PriceShape():
-            return format_energy_price(value)
+        case WordShape():
+            return shape.write(value)
         case ChoiceShape():
             return value if isinstance(value, str) and type(value) is str else value.value
         case TextShape():

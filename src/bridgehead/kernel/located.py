@@ -93,12 +93,12 @@ class BadFile(BridgeheadError):
             ErrorCode.BAD_INPUT,
             tried=f"read the {what}",
             subject=file,
-            happened="\n  ".join([f"it has {count}:", *map(str, self.faults)]) + "\n",
+            happened="\n  ".join([f"it has {count}:", *map(str, self.faults)]),
             remedy="Correct the file and run the command again; nothing was changed.",
         )
 
     def __str__(self) -> str:
-        return f"[{self.code.value}] could not {self.tried}: {self.subject}: {self.happened}{self.remedy}"
+        return f"[{self.code.value}] could not {self.tried}: {self.subject}: {self.happened}\n{self.remedy}"
 
 
 def path_text(path: Path) -> str:

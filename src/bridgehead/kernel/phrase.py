@@ -16,13 +16,13 @@ from bridgehead.kernel.shape import (
     KeyedShape,
     ListShape,
     NumberShape,
-    PriceShape,
     QuantityShape,
     Shape,
     StructShape,
     TableShape,
     TextShape,
     UnionShape,
+    WordShape,
     fields_of,
 )  # fmt: skip
 from bridgehead.kernel.units import MEASURES, with_article
@@ -58,8 +58,8 @@ def describe(shape: Shape) -> str:
             return " ".join(["a whole number" if whole else "a number", *_limits(shape)])
         case QuantityShape():
             return f"{with_article(shape.dimension)} such as '{MEASURES[shape.dimension].example}'"
-        case PriceShape():
-            return "a price such as '0.12 EUR/kWh'"
+        case WordShape():
+            return f"{shape.what} such as '{shape.example}'"
         case BoolShape():
             return "true or false"
         case ChoiceShape(words=(word,)):

@@ -19,13 +19,13 @@ from bridgehead.kernel.shape import (
     KeyedShape,
     ListShape,
     NumberShape,
-    PriceShape,
     QuantityShape,
     Shape,
     StructShape,
     TableShape,
     TextShape,
     UnionShape,
+    WordShape,
     fields_of,
     shape_of,
 )  # fmt: skip
@@ -66,8 +66,8 @@ def schema_of(shape: Shape, codecs: _Codecs) -> dict[str, Any]:
         case QuantityShape():
             example = MEASURES[shape.dimension].example
             return {"type": "string", "pattern": quantity_pattern(shape.dimension), "examples": [example], "description": describe(shape)}
-        case PriceShape():
-            return {"type": "string", "pattern": rf"^{NUMBER}\s*[A-Z]{{3}}/[kM]Wh$", "examples": ["0.12 EUR/kWh"]}
+        case WordShape():
+            return {"type": "string", "pattern": shape.pattern, "examples": [shape.example], "description": describe(shape)}
         case BoolShape():
             return {"type": "boolean"}
         case ChoiceShape():

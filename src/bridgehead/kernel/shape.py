@@ -12,12 +12,13 @@ import enum
 import functools
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin
 
 import msgspec
 
-from bridgehead.kernel.quantity import EnergyPrice, Unit
+from bridgehead.kernel.moment import IsMoment, format_moment, parse_moment
+from bridgehead.kernel.quantity import NUMBER, EnergyPrice, Unit, format_energy_price, parse_energy_price
 from bridgehead.kernel.units import MEASURES, Dimension
 
 ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
@@ -66,8 +67,24 @@ class QuantityShape(msgspec.Struct, frozen=True):
     limits: tuple[tuple[str, float], ...] = ()
 
 
-class PriceShape(msgspec.Struct, frozen=True):
-    """A price of energy."""
+class WordShape(msgspec.Struct, frozen=True):
+    """A value with a notation of its own; ``read`` raises BridgeheadError."""
+
+    what: str
+    example: str
+    pattern: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+
+
+PRICE = WordShape("a price", "0.12 EUR/kWh", rf"^{NUMBER}\s*[A-Z]{{3}}/[kM]Wh$", parse_energy_price, format_energy_price)
+MOMENT = WordShape(
+    "a date and time with its zone",
+    "2026-03-01 20:00+01:00",
+    r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)$",
+    parse_moment,
+    format_moment,
+)
 
 
 class BoolShape(msgspec.Struct, frozen=True):
@@ -129,7 +146,7 @@ class FreeShape(msgspec.Struct, frozen=True):
 
 
 Shape = (
-    TextShape | NumberShape | QuantityShape | PriceShape | BoolShape | ChoiceShape | ListShape | FixedShape
+    TextShape | NumberShape | QuantityShape | WordShape | BoolShape | ChoiceShape | ListShape | FixedShape
     | TableShape | KeyedShape | StructShape | UnionShape | FreeShape
 )  # fmt: skip
 
@@ -174,6 +191,8 @@ def _field(info: Any, doc: str) -> Field:
     key: str = info.encode_name
     if isinstance(inner, QuantityShape):
         key = key.removesuffix(MEASURES[inner.dimension].suffix)
+    elif inner is MOMENT:
+        key = key.removesuffix(MEASURES[Dimension.DURATION].suffix)
     return Field(info.name, key, info.encode_name, shape, info.default, info.default_factory, doc)
 
 
@@ -209,6 +228,8 @@ def _noted(kind: Any, notes: list[Any]) -> Shape:
     )  # fmt: skip
     for note in notes:
         match note:
+            case IsMoment():
+                return MOMENT
             case Unit():
                 return QuantityShape(note.dimension, limits)
             case Keyed():
@@ -244,7 +265,7 @@ def _plain_shape(kind: Any, at_least: int) -> Shape:
     if kind is bool:
         return BoolShape()
     if kind is EnergyPrice:
-        return PriceShape()
+        return PRICE
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return ChoiceShape(tuple(str(member.value) for member in kind), kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
