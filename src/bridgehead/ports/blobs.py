@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+import msgspec
+
+
+class BlobDigest(msgspec.Struct, frozen=True):
+    """BLAKE3 of a value (64 hex digits) and its size."""
+
+    blake3: str
+    size_bytes: int
+
 
 class Blobs(Protocol):
     """Keys are relative POSIX paths of ``[A-Za-z0-9@._+-]`` segments; a value is never changed once written.
@@ -20,6 +29,10 @@ class Blobs(Protocol):
 
     def get(self, key: str) -> bytes:
         """The whole value. Raises NotFound, Transient."""
+        ...
+
+    def digest(self, key: str) -> BlobDigest:
+        """Hash of the value as it is read back *at the store* now, so that proving it costs no transfer. Raises NotFound, Transient."""
         ...
 
     def size(self, key: str) -> int | None:

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bridgehead.kernel.errors import NotFound, Permanent
-from bridgehead.ports.blobs import Blobs
+from bridgehead.kernel.hashing import block_hash
+from bridgehead.ports.blobs import BlobDigest, Blobs
 
 BAD_KEYS = ("", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a b", "a\n", "ä", "a\\b", "a~", "a\0b")
 
@@ -34,6 +35,7 @@ class BlobsSuite:
             assert blobs.put_new(f"lengths/{length}", value[:length])
             assert blobs.get(f"lengths/{length}") == value[:length]
             assert blobs.size(f"lengths/{length}") == length
+            assert blobs.digest(f"lengths/{length}") == BlobDigest(block_hash(value[:length]), length)
 
     def test_memoryview_is_written_like_bytes(self, blobs: Blobs) -> None:
         """A slice of a buffer, without a copy."""

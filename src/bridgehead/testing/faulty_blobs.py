@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from bridgehead.kernel.errors import Permanent, Transient, Unknown
-from bridgehead.ports.blobs import Blobs
+from bridgehead.ports.blobs import BlobDigest, Blobs
 
 
 class Operation(enum.StrEnum):
@@ -17,6 +17,7 @@ class Operation(enum.StrEnum):
 
     PUT = "put"
     GET = "get"
+    DIGEST = "digest"
     SIZE = "size"
     LIST = "list"
     DELETE = "delete"
@@ -89,6 +90,13 @@ class FaultyBlobs:
         value = self._inner.get(key)
         self._after(fault, key)
         return value
+
+    def digest(self, key: str) -> BlobDigest:
+        """See the port."""
+        fault = self._next(Operation.DIGEST, key)
+        digest = self._inner.digest(key)
+        self._after(fault, key)
+        return digest
 
     def size(self, key: str) -> int | None:
         """See the port."""

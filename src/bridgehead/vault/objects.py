@@ -60,6 +60,14 @@ class Objects:
         self.check_block(block, data, size_bytes, owner=owner)
         return data
 
+    def prove_block(self, block: BlockId, size_bytes: int, *, owner: Snapshot) -> None:
+        """Let the store read the block back and hash it. Raises Damaged, naming block, file and tensors."""
+        try:
+            digest = self.blobs.digest(block_key(block))
+        except NotFound as error:
+            raise self._found_damaged(block, "the block is missing", owner) from error
+        self._check(block, digest.blake3, digest.size_bytes, size_bytes, owner)
+
     def fetch_block(self, block: BlockId, *, owner: Snapshot) -> bytes:
         """The bytes as the store gives them: the caller verifies them where they land (V30). Raises Damaged when missing."""
         try:
@@ -69,9 +77,12 @@ class Objects:
 
     def check_block(self, block: BlockId, data: bytes | memoryview, size_bytes: int, *, owner: Snapshot) -> None:
         """Compare bytes with the block's name. Raises Damaged."""
-        if len(data) != size_bytes:
-            raise self._found_damaged(block, f"the block has {len(data)} bytes instead of {size_bytes}", owner)
-        if block_hash(data) != block:
+        self._check(block, block_hash(data), len(data), size_bytes, owner)
+
+    def _check(self, block: BlockId, found_hash: str, found_bytes: int, size_bytes: int, owner: Snapshot) -> None:
+        if found_bytes != size_bytes:
+            raise self._found_damaged(block, f"the block has {found_bytes} bytes instead of {size_bytes}", owner)
+        if found_hash != block:
             raise self._found_damaged(block, "the block does not match its hash", owner)
         self._suspect.discard(block)
         self._known[block] = size_bytes

@@ -12,7 +12,7 @@ from bridgehead.vault.snapshots import blocks_of
 
 
 def read_back(objects: Objects, snapshot: Snapshot) -> list[BlockRef]:
-    """Read and hash every block. Returns each once. Raises Damaged for the first bad one, after all have been looked at."""
+    """Have every block read and hashed where it lies. Returns each once. Raises Damaged for a bad one, after all were looked at."""
     refs = list({ref.block: ref for ref in blocks_of(snapshot)}.values())
     faults = [fault for fault in parallel(lambda ref: _fault(objects, ref, snapshot), refs) if fault is not None]
     if faults:
@@ -41,7 +41,7 @@ def give_receipt(objects: Objects, snapshot: Snapshot, *, site: SiteId, now_s: f
 
 def _fault(objects: Objects, ref: BlockRef, snapshot: Snapshot) -> Damaged | None:
     try:
-        objects.read_block(ref.block, ref.size_bytes, owner=snapshot)
+        objects.prove_block(ref.block, ref.size_bytes, owner=snapshot)
     except Damaged as fault:
         return fault
     return None

@@ -14,6 +14,7 @@ import msgspec
 from bridgehead.drivers.httpblobs.protocol import BLOBS, ERROR_HEADER, ERRORS, HASH_HEADER, LIST, MAX_BODY_BYTES, Listed
 from bridgehead.kernel.errors import NotFound, Permanent, PortError, Transient, Unknown
 from bridgehead.kernel.hashing import block_hash
+from bridgehead.ports.blobs import BlobDigest
 
 _LOOK = "Look for the key before trying again."
 
@@ -101,6 +102,11 @@ class HttpBlobs:
             )
         return answer.body
 
+    def digest(self, key: str) -> BlobDigest:
+        """See the port: the server reads and hashes, the value does not travel."""
+        answer = self._ask("HEAD", self._path(key) + "?hash", tried="hash a value", subject=key)
+        return BlobDigest(answer.headers[HASH_HEADER], int(answer.headers["Content-Length"]))
+
     def size(self, key: str) -> int | None:
         """See the port."""
         try:
@@ -148,7 +154,7 @@ class HttpBlobs:
     def _holds(self, key: str, digest: str, broken: _Broken | None) -> bool | None:
         """Whether the key holds the bytes with this hash; None when it does not exist. Raises Unknown when that cannot be seen."""
         try:
-            return self._ask("HEAD", self._path(key) + "?hash", tried="store a value", subject=key).headers.get(HASH_HEADER) == digest
+            return self.digest(key).blake3 == digest
         except NotFound:
             return None
         except PortError as error:

@@ -16,6 +16,8 @@ import msgspec
 from bridgehead.drivers.localfs.faults import in_doubt, translated
 from bridgehead.drivers.localfs.folders import Folders, sync_folder
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
+from bridgehead.kernel.hashing import block_hash
+from bridgehead.ports.blobs import BlobDigest
 from bridgehead.vault.scratch import claim, release, sweep
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9@._+-]+")
@@ -74,6 +76,11 @@ class LocalBlobs:
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 self._check_root("read a value", key)
                 raise NotFound("no such key", tried="read a value", subject=f"{key} in {self._root}") from None
+
+    def digest(self, key: str) -> BlobDigest:
+        """See the port."""
+        value = self.get(key)
+        return BlobDigest(block_hash(value), len(value))
 
     def size(self, key: str) -> int | None:
         """See the port."""
