@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from bridgehead.app.home import Home
@@ -228,13 +227,3 @@ def _wrong_state(run: RunId, tried: str, happened: str, remedy: str = "") -> Bri
         happened=happened,
         remedy=remedy or f"`bridgehead run explain {run}` says what it waits for.",
     )
-
-
-def read_text(path: Path, *, what: str) -> str:
-    """A text file that the user named. Raises BAD_INPUT."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BridgeheadError(
-            ErrorCode.BAD_INPUT, tried=f"read the {what}", subject=str(path), happened=str(error), remedy="Check the path and its rights."
-        ) from error

@@ -6,19 +6,15 @@ Drivers are imported when an estate names them, so that a verb pays only for wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import ServiceId, SiteId
-from bridgehead.ports.blobs import Blobs
 from bridgehead.ports.metrics import Metrics, Reading
-from bridgehead.ports.scheduler import Scheduler
-from bridgehead.ports.serving import Serving
 from bridgehead.ports.switchboard import Switchboard
-from bridgehead.ports.traffic import Traffic
-from bridgehead.ports.training import TrainingControl
 from bridgehead.ports.vaults import Vaults
 from bridgehead.recovery.actions.fencing import RaiseFence
 from bridgehead.recovery.actions.jobs import StartJob, StopJob
@@ -60,60 +56,79 @@ def undoable_actions() -> frozenset[str]:
     return frozenset(action.name for action in ACTIONS if action.undoable)
 
 
-def _process(site: SiteId, options: Options) -> Scheduler:
+class Driver(msgspec.Struct, frozen=True):
+    """A driver: the struct of its options, and what makes it (of the site, where the port belongs to one, and the options)."""
+
+    options: type[msgspec.Struct]
+    make: Callable[..., Any]
+
+
+def _process() -> Driver:
     from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
 
-    return ProcessScheduler(site, read_options(options, ProcessOptions))
+    return Driver(ProcessOptions, ProcessScheduler)
 
 
-def _files(site: SiteId, options: Options) -> TrainingControl:
+def _files() -> Driver:
     from bridgehead.drivers.process.control import FileTrainingControl
 
-    return FileTrainingControl(site, read_options(options, DirectoryOptions).directory)
+    return Driver(DirectoryOptions, lambda site, options: FileTrainingControl(site, options.directory))
 
 
-def _traefik(options: Options) -> Traffic:
+def _traefik() -> Driver:
     from bridgehead.drivers.traefik import TraefikOptions, TraefikTraffic
 
-    return TraefikTraffic(read_options(options, TraefikOptions))
+    return Driver(TraefikOptions, TraefikTraffic)
 
 
-def _haproxy(options: Options) -> Traffic:
+def _haproxy() -> Driver:
     from bridgehead.drivers.haproxy import HaproxyOptions, HaproxyTraffic
 
-    return HaproxyTraffic(read_options(options, HaproxyOptions))
+    return Driver(HaproxyOptions, HaproxyTraffic)
 
 
-def _prometheus_text(options: Options) -> Metrics:
+def _prometheus_text() -> Driver:
     from bridgehead.drivers.prometheus import TextMetrics, TextMetricsOptions
 
-    return TextMetrics(read_options(options, TextMetricsOptions))
+    return Driver(TextMetricsOptions, TextMetrics)
 
 
-def _http_serving(options: Options) -> Serving:
+def _http_serving() -> Driver:
     from bridgehead.drivers.httpserving import HttpServing, HttpServingOptions
 
-    return HttpServing(read_options(options, HttpServingOptions))
+    return Driver(HttpServingOptions, HttpServing)
 
 
-def _localfs(options: Options) -> Blobs:
+def _localfs() -> Driver:
     from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 
-    return LocalBlobs(read_options(options, LocalBlobsOptions))
+    return Driver(LocalBlobsOptions, LocalBlobs)
 
 
-def _http_blobs(options: Options) -> Blobs:
+def _http_blobs() -> Driver:
     from bridgehead.drivers.httpblobs import HttpBlobs, HttpBlobsOptions
 
-    return HttpBlobs(read_options(options, HttpBlobsOptions))
+    return Driver(HttpBlobsOptions, HttpBlobs)
 
 
-SCHEDULERS: dict[str, Callable[[SiteId, Options], Scheduler]] = {"process": _process}
-TRAININGS: dict[str, Callable[[SiteId, Options], TrainingControl]] = {"files": _files}
-VAULTS: dict[str, Callable[[Options], Blobs]] = {"localfs": _localfs, "http": _http_blobs}
-TRAFFICS: dict[str, Callable[[Options], Traffic]] = {"traefik": _traefik, "haproxy": _haproxy}
-METRICS: dict[str, Callable[[Options], Metrics]] = {"prometheus-text": _prometheus_text}
-SERVINGS: dict[str, Callable[[Options], Serving]] = {"http": _http_serving}
+DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
+    "scheduler": {"process": _process},
+    "training": {"files": _files},
+    "vault": {"localfs": _localfs, "http": _http_blobs},
+    "traffic": {"traefik": _traefik, "haproxy": _haproxy},
+    "metrics": {"prometheus-text": _prometheus_text},
+    "serving": {"http": _http_serving},
+}
+"""Port to driver to the function that imports it."""
+
+
+def driver_options() -> dict[str, dict[str, Callable[[], type[msgspec.Struct]]]]:
+    """Port to driver to a function that imports the struct of its options, as the estate reader takes it."""
+    return {port: {name: partial(_options_of, load) for name, load in drivers.items()} for port, drivers in DRIVERS.items()}
+
+
+def _options_of(load: Callable[[], Driver]) -> type[msgspec.Struct]:
+    return load().options
 
 
 def read_options(options: Options, kind: type[Struct]) -> Struct:
@@ -138,11 +153,11 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
     sites: dict[SiteId, Mapping[str, Any]] = connections["sites"]
     services: dict[ServiceId, Mapping[str, Any]] = connections["services"]
     return Switchboard(
-        schedulers={site: _made(SCHEDULERS, c["scheduler"], site) for site, c in sites.items() if "scheduler" in c},
-        trainings={site: _made(TRAININGS, c["training"], site) for site, c in sites.items() if "training" in c},
-        traffics={service: _made(TRAFFICS, c["traffic"]) for service, c in services.items() if "traffic" in c},
-        servings={service: _made(SERVINGS, c["serving"]) for service, c in services.items() if "serving" in c},
-        metrics=ServiceMetrics({service: _made(METRICS, c["metrics"]) for service, c in services.items() if "metrics" in c}),
+        schedulers={site: _made("scheduler", c["scheduler"], site) for site, c in sites.items() if "scheduler" in c},
+        trainings={site: _made("training", c["training"], site) for site, c in sites.items() if "training" in c},
+        traffics={service: _made("traffic", c["traffic"]) for service, c in services.items() if "traffic" in c},
+        servings={service: _made("serving", c["serving"]) for service, c in services.items() if "serving" in c},
+        metrics=ServiceMetrics({service: _made("metrics", c["metrics"]) for service, c in services.items() if "metrics" in c}),
         vaults=_vaults({site: c["vault"] for site, c in sites.items() if "vault" in c}),
     )
 
@@ -165,20 +180,23 @@ class ServiceMetrics:
         return source.read(service, site) if source is not None else Reading(counters={}, read_s=0.0)
 
 
-def _made(registry: Mapping[str, Callable[..., Any]], connection: Options, *site: SiteId) -> Any:
-    driver = connection.get("driver")
-    if driver not in registry:
+def _made(port: str, connection: Options, *site: SiteId) -> Any:
+    known, name = DRIVERS[port], connection.get("driver")
+    if name is None or name not in known:
         raise BridgeheadError(
             ErrorCode.BAD_INPUT,
-            tried="connect a driver",
-            subject=repr(driver),
+            tried=f"connect the {port}",
+            subject=f"driver {name!r}",
             happened="there is no driver of that name for this port",
-            remedy=f"Known: {', '.join(sorted(registry))}.",
+            remedy=f"Known: {', '.join(sorted(known))}.",
         )
-    return registry[driver](*site, {key: value for key, value in connection.items() if key != "driver"})
+    driver = known[name]()
+    return driver.make(*site, read_options({key: value for key, value in connection.items() if key != "driver"}, driver.options))
 
 
 def _vaults(connections: Mapping[SiteId, Options]) -> Vaults:
     from bridgehead.vault import SiteVaults, Vault
 
-    return SiteVaults({site: Vault.open(_made(VAULTS, connection)) for site, connection in connections.items()})
+    stores = {site: _made("vault", connection) for site, connection in connections.items()}
+    # Opened at first use: a site that is out of reach is an error of the calls to it, not of the whole estate.
+    return SiteVaults({site: partial(Vault.open, store) for site, store in stores.items()})

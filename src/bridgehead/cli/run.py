@@ -43,10 +43,10 @@ def start(runbook: Path, /, *, estate: Path, name: str | None = None, home: Home
         estate: the estate file that says how sites and services are reached.
         name: name of the run; default the runbook's name with the time.
     """
-    from bridgehead.app import runbook_files, runs
+    from bridgehead.app import estate_files, runbook_files, runs
 
     book = runbook_files.read_runbook_file(runbook)
-    connections = runbook_files.read_connections(estate)
+    connections = estate_files.load_estate(estate).connections()
     place = _home(home)
     run = runs.start(place, book, connections, name=name or f"{book.name}-{time.strftime('%Y%m%d-%H%M%S')}", by=_who(None))
     return _drive(place, run, json=json)

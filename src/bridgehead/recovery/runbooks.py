@@ -75,7 +75,7 @@ def move_runbook(move: Move) -> Runbook:
 
 
 def _step(move: Move, step_id: str, action: str, params: msgspec.Struct, *, needs: Sequence[str], title: str, keep: str = "") -> ActionStep:
-    given = {key: value for key, value in msgspec.to_builtins(params).items() if value is not None}
+    given = {key: value for key, value in msgspec.json.decode(msgspec.json.encode(params)).items() if value is not None}
     return ActionStep(
         id=StepId(step_id),
         action=action,
