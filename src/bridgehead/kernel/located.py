@@ -78,16 +78,16 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class BadFile(BridgeheadError):
-    """A file with faults, all of them, in the order of the file.
+    """A file with faults, all of them, in the order of the file; or several files.
 
     Args:
         what: the kind of document ("estate", "runbook").
-        file: its name.
+        file: its name; of several files the count.
         faults: at least one.
     """
 
     def __init__(self, what: str, *, file: str, faults: Iterable[Fault]) -> None:
-        self.faults = tuple(sorted(dict.fromkeys(faults), key=lambda fault: (fault.line, fault.column, fault.path)))
+        self.faults = tuple(sorted(dict.fromkeys(faults), key=lambda fault: (fault.file, fault.line, fault.column, fault.path)))
         count = f"{len(self.faults)} faults" if len(self.faults) > 1 else "1 fault"
         super().__init__(
             ErrorCode.BAD_INPUT,

@@ -52,7 +52,9 @@ def estate_data(estate: Estate, *, drivers: DriverTypes | None = None) -> dict[s
 
 def estate_schema(drivers: DriverTypes) -> dict[str, Any]:
     """JSON Schema of estate files, for editors."""
-    return json_schema(Estate, title="Bridgehead estate", codecs=_codecs(drivers))
+    options = [(name, load()) for port in drivers.values() for name, load in sorted(port.items())]
+    connection = {"type": "object", "required": ["driver"], "anyOf": [_driver_schema(name, kind) for name, kind in options]}
+    return json_schema(Estate, title="Bridgehead estate", codecs=_codecs(drivers)) | {"$defs": {"connection": connection}}
 
 
 def _codecs(drivers: DriverTypes | None) -> dict[type, Codec]:
@@ -92,9 +94,8 @@ class _ConnectionCodec:
         return {"driver": value.driver} | (value.options if kind is None else to_file(value.options, shape_of(kind)))
 
     def schema(self) -> dict[str, Any]:
-        """One alternative for each driver, whatever the port."""
-        options = [(name, load()) for port in (self._drivers or {}).values() for name, load in sorted(port.items())]
-        return {"type": "object", "required": ["driver"], "anyOf": [_driver_schema(name, kind) for name, kind in options]}
+        """One alternative for each driver, whatever the port; it is long and occurs often, so it stands at one place."""
+        return {"$ref": "#/$defs/connection"}
 
 
 def _driver_schema(name: str, kind: type[msgspec.Struct]) -> dict[str, Any]:

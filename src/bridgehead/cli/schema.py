@@ -1,0 +1,35 @@
+"""``bridgehead schema``: JSON Schemas with which editors complete and check YAML files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from cyclopts import App
+
+from bridgehead.kernel.errors import ExitCode
+
+app = App(name="schema", help="Print JSON Schemas for editors.")
+
+
+@app.default
+def schema(kind: Literal["estate", "policy", "runbook"], /) -> int:
+    """Print the JSON Schema of a kind of file.
+
+    Args:
+        kind: which.
+    """
+    from bridgehead.app.wiring import action_params, driver_options
+    from bridgehead.model.estatefile import estate_schema
+    from bridgehead.model.policy import policy_schema
+    from bridgehead.runbook.language import runbook_schema
+
+    match kind:
+        case "estate":
+            document = estate_schema(driver_options())
+        case "policy":
+            document = policy_schema()
+        case "runbook":
+            document = runbook_schema(action_params())
+    print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    return ExitCode.DONE
