@@ -104,6 +104,11 @@ class Session:
         return fence if fence is not None and fence.epoch > self.epoch else None
 
     @property
+    def stop_asked(self) -> bool:
+        """Was SIGTERM received?"""
+        return self._stop_asked
+
+    @property
     def saved(self) -> SnapshotId | None:
         """The newest snapshot that this process committed."""
         return self._saver.saved
