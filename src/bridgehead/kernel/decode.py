@@ -117,13 +117,19 @@ class Decoder:
             case _:
                 assert_never(shape)
 
-    def struct(self, node: Node, shape: StructShape, path: Path, *, plain: bool = False, given: Mapping[str, Any] | None = None) -> Any:
-        """A struct from a mapping. ``given`` are fields (by attribute) that are known already; their keys in the file are passed over."""
+    def struct(
+        self, node: Node, shape: StructShape, path: Path, *, plain: bool = False, given: Mapping[str, Any] | None = None, hidden: str = ""
+    ) -> Any:
+        """A struct from a mapping.
+
+        ``given`` are fields (by attribute) that are known already; their keys in the file are passed over. ``hidden`` is one of them that
+        the file may not have, because it is written elsewhere.
+        """
         self.marks[path] = node.mark
         if not isinstance(node, MappingNode):
             return self.fault(node.mark, path, found(node), f"expected {describe(shape)}")
         given = given or {}
-        by_key = {field.key: field for field in fields_of(shape.type)}
+        by_key = {field.key: field for field in fields_of(shape.type) if field.name != hidden}
         values: dict[str, Any] = dict(given)
         seen: set[str] = set()
         for name, child in node.entries:
@@ -139,11 +145,10 @@ class Decoder:
                 values[field.name] = BAD
                 if field.key not in seen:
                     self.fault(node.mark, (*path, field.key), f"the key '{field.key}' is missing", f"expected {describe(field.shape)}")
-        return self._built(node, shape, values, by_key.values(), path, plain)
+        return self._built(node, shape, values, path, plain)
 
-    def _built(
-        self, node: MappingNode, shape: StructShape, values: dict[str, Any], fields: Collection[Field], path: Path, plain: bool
-    ) -> Any:
+    def _built(self, node: MappingNode, shape: StructShape, values: dict[str, Any], path: Path, plain: bool) -> Any:
+        fields = fields_of(shape.type)
         if any(values.get(field.name) is BAD for field in fields if field.required):
             return BAD
         good = {name: value for name, value in values.items() if value is not BAD}
@@ -210,7 +215,7 @@ class Decoder:
             return self.fault(
                 candidates[0].mark, (*path, candidates[0].text), f"unknown key '{candidates[0].text}'", nearest(candidates[0].text, keys)
             )
-        return self.fault(node.mark, path, "the key that says what it is is missing", f"expected exactly one of {', '.join(keys)}")
+        return self.fault(node.mark, path, "no key says of which kind it is", f"expected exactly one of {', '.join(keys)}")
 
     def _tagged(self, node: MappingNode, shape: UnionShape, path: Path, plain: bool) -> Any:
         by_tag = {struct.tag[1]: struct for struct in shape.structs if struct.tag is not None}
@@ -229,17 +234,17 @@ class Decoder:
         if isinstance(shape, FixedShape):
             shapes = shape.items
             if len(node.items) != len(shapes):
-                return self.fault(node.mark, path, f"found {len(node.items)} items", f"expected {describe(shape)}")
+                return self.fault(node.mark, path, _counted(node), f"expected {describe(shape)}")
         else:
             shapes = (shape.item,) * len(node.items)
             if len(node.items) < shape.at_least:
-                return self.fault(node.mark, path, f"found {len(node.items)} items", f"expected at least {shape.at_least}")
+                return self.fault(node.mark, path, _counted(node), f"expected at least {shape.at_least}")
         pairs = zip(node.items, shapes, strict=True)
         items = [self.read(item, one, (*path, _index(item, number)), plain=plain) for number, (item, one) in enumerate(pairs)]
-        if isinstance(shape, FixedShape) and BAD in items:
+        if any(item is BAD for item in items):
+            # Positions count in a list, so half a list is no list (a table with a bad entry still has its others).
             return BAD
-        good = [item for item in items if item is not BAD]
-        return good if plain else tuple(good)
+        return items if plain else tuple(items)
 
     def _table(self, node: Node, shape: TableShape | KeyedShape, path: Path, plain: bool) -> Any:
         if not isinstance(node, MappingNode):
@@ -251,17 +256,14 @@ class Decoder:
                 if not re.fullmatch(ID_PATTERN, key):
                     self.fault(name.mark, (*path, key), f"'{key}' cannot be an id", "use letters, digits, '.', '_', '-', at most 63")
                 self.define(shape.keyed.defines, path[:-1], key)
-                value = self.struct_with_id(child, shape, key, (*path, key))
+                field = shape.keyed.field
+                value = self.struct(child, shape.item, (*path, key), given={field: key}, hidden=field)
             else:
                 key = self._scalar(name, shape.key, (*path, name.text), plain)
                 value = self.read(child, shape.value, (*path, name.text), plain=plain)
             if key is not BAD and value is not BAD:
                 values[key] = value
         return tuple(values.values()) if isinstance(shape, KeyedShape) else values
-
-    def struct_with_id(self, node: Node, shape: KeyedShape, name: str, path: Path) -> Any:
-        """An item of a keyed tuple: its id is the key."""
-        return self.struct(node, shape.item, path, given={shape.keyed.field: name})
 
     def _scalar(self, node: Node, shape: Shape, path: Path, plain: bool) -> Any:
         if not isinstance(node, Scalar) or is_nothing(node):
@@ -342,6 +344,10 @@ def _guessed(node: Scalar) -> Any:
     if re.fullmatch(r"[-+]?(0|[1-9]\d*)\.\d+", node.text):
         return float(node.text)
     return node.text
+
+
+def _counted(node: Sequence) -> str:
+    return "found an empty list" if not node.items else f"found {len(node.items)} item{'s' if len(node.items) > 1 else ''}"
 
 
 def _index(item: Node, number: int) -> str:

@@ -62,14 +62,12 @@ def describe(shape: Shape) -> str:
             return f"{shape.what} such as '{shape.example}'"
         case BoolShape():
             return "true or false"
-        case ChoiceShape(words=(word,)):
-            return f"'{word}'"
         case ChoiceShape():
             return one_of(shape.words)
         case ListShape():
-            return "a list"
+            return "a list such as [a, b]"
         case FixedShape():
-            return f"a list of {len(shape.items)} items"
+            return f"a list of {len(shape.items)} items, [a, b]" if len(shape.items) == 2 else f"a list of {len(shape.items)} items"
         case TableShape():
             return "a mapping"
         case KeyedShape():
@@ -88,13 +86,13 @@ def one_of(words: Iterable[str]) -> str:
     """The choice, cut when it is long."""
     words = sorted(words)
     more = f" and {len(words) - _MOST} more" if len(words) > _MOST else ""
-    return f"one of {', '.join(words[:_MOST])}{more}" if words else "nothing: there is none"
+    return f"one of {', '.join(words[:_MOST])}{more}" if len(words) > 1 else f"'{''.join(words)}'"
 
 
 def near_word(word: str, known: Iterable[str]) -> str:
     """The right word if one is near, else the empty text."""
     known = sorted(set(known))
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6) or [right for right in known if right.casefold() == word.casefold()]
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.7) or [right for right in known if right.casefold() == word.casefold()]
     return close[0] if close else ""
 
 
@@ -102,6 +100,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """A question for the right word if one is near, else the whole choice."""
     known = set(known)
     meant = near_word(word, known)
+    if not known:
+        return "none is defined here"
     return f"did you mean '{meant}'?" if meant else f"expected {one_of(known)}"
 
 
