@@ -156,7 +156,7 @@ def test_energy_price_keeps_its_currency() -> None:
     assert parse_energy_price("120 EUR/MWh") == EnergyPrice("EUR", 0.12)
     assert format_energy_price(EnergyPrice("USD", 0.085)) == "0.085 USD/kWh"
     for text in ("0.12 EUR", "0.12/kWh", "EUR 0.12/kWh", "-1 EUR/kWh"):
-        with pytest.raises(BridgeheadError, match="Write it such as '0.12 EUR/kWh'"):
+        with pytest.raises(BridgeheadError, match="Write it such as"):
             parse_energy_price(text)
 
 
