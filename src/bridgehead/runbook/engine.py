@@ -184,8 +184,7 @@ class _Drive:
 
     def _wait(self, wake_s: float) -> None:
         """Until something lands, time changes the decision, or an operator spoke."""
-        polls = [flight.poll_at_s for flight in self._flights.values() if not flight.busy]
-        timeout_s = max(0.0, min([wake_s, self._upkeep_at_s, *polls]) - self._now_s())
+        timeout_s = max(0.0, min(wake_s, self._upkeep_at_s) - self._now_s())
         try:
             landings = [self._landed.get(timeout=min(timeout_s, LISTEN_S)) if timeout_s > 0 else self._landed.get_nowait()]
         except queue.Empty:
