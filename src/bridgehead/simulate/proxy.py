@@ -52,7 +52,9 @@ class Proxy:
         self.streams_cut = 0
 
     def ask(self, weights: Mapping[SiteId, int]) -> None:
-        """Ask for weights; the newest ask wins."""
+        """Ask for weights; the newest ask wins, and a repeat changes nothing."""
+        if self._pending and self.asked == weights:
+            return
         self.asked = dict(weights)
         self._asks += 1
         self._pending = True

@@ -251,6 +251,6 @@ class World:
         if job.backend is not None:
             proxy = self.proxies[job.backend.service]
             proxy.settle()
-            if not job.died:
+            if not job.died and not proxy.forgotten:
                 proxy.streams_cut += proxy.open_streams(job.identity.site)
         job.running, job.exit_code, job.ended_s = False, code, self.now_s

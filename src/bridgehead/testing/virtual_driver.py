@@ -153,13 +153,11 @@ class VirtualDriver:
             return
 
     def _sleep(self, wake_s: float) -> None:
-        polls = [flight.poll_at_s for flight in self._flights.values() if not flight.busy]
-        due_s = min([wake_s, *polls])
         self._wakes += 1
         number = self._wakes
-        if math.isfinite(due_s):
+        if math.isfinite(wake_s):
             # A hair late rather than early: sums of floats differ in the last bit.
-            self._timeline.after(max(0.0, due_s - self._now_s()) + 1e-6, lambda: self._wake(number))
+            self._timeline.after(max(0.0, wake_s - self._now_s()) + 1e-6, lambda: self._wake(number))
 
     def _wake(self, number: int) -> None:
         if self.alive and number == self._wakes:

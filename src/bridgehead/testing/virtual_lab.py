@@ -73,6 +73,8 @@ class VirtualLab:
         self.signer = WorldSigner()
         self.journal = WorldJournal(alive=self._is_alive, signer=self.signer)
         self.trace: list[tuple[float, str]] = []
+        self.happened: list[tuple[float, ev.Event]] = []
+        """What drivers journalled, with the time of the world (their own clock may have jumped)."""
         self._over_s: float | None = None
         self.invariants = Invariants(self.world)
         self.book = FaultBook(self.world, faults, say=self._say, run_lasts=lambda: self._over_s is None)
@@ -171,6 +173,7 @@ class VirtualLab:
 
     def _watch_events(self, state: st.RunState, events: Sequence[ev.Event]) -> None:
         for event in events:
+            self.happened.append((self.world.now_s, event))
             if isinstance(event, ev.StepStarted):
                 self._answer(state.plan, event)
             if not isinstance(event, ev.AbortAsked | ev.Paused | ev.Resumed | ev.Approved | ev.TaskSignedOff):

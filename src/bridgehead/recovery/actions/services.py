@@ -6,7 +6,7 @@ import msgspec
 
 from bridgehead.kernel.errors import NotFound, Transient
 from bridgehead.kernel.ids import ServiceId, SiteId
-from bridgehead.ports.scheduler import JobSpec
+from bridgehead.ports.scheduler import JobRunning, JobSpec
 from bridgehead.ports.serving import ServingHealth
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.recovery.actions.jobs import POLL_S, free_for_start, is_running, take_away
@@ -17,12 +17,13 @@ SETTLE_S = 5.0
 
 
 class StartServiceParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``service.start``: the backend's job; ``like`` is the site whose model it must have."""
+    """``service.start``: the backend's job; ``like`` is the site whose model it must have. An undo waits for open streams ``drain_s``."""
 
     service: ServiceId
     site: SiteId
     job: JobSpec
     like: SiteId
+    drain_s: float = 30.0
 
 
 class StartService:
@@ -65,7 +66,12 @@ class StartService:
         return Done({"model_hash": health.model_hash, "snapshot": health.snapshot})
 
     def undo(self, params: StartServiceParams, call: Call) -> Outcome:
-        """It is seen to have ended."""
+        """It is seen to have ended; streams that are still open at it come to their end first, within ``drain_s``."""
+        running = isinstance(self._ports.scheduler(params.site).observe(params.job.name), JobRunning)
+        if running and call.now_s - call.since_s < params.drain_s:
+            open_now = self._ports.traffic(params.service).in_flight(params.service, params.site)
+            if open_now:
+                return Pending(POLL_S, {"waiting_for": "open requests to end", "open": open_now})
         return take_away(self._ports, params.site, params.job.name, grace_s=params.job.grace_s, call=call)
 
 
@@ -112,17 +118,23 @@ class ShiftTraffic:
         return self._in_force(params.service, params.weights, call)
 
     def undo(self, params: ShiftParams, call: Call) -> Outcome:
-        """The recorded weights are in force again."""
+        """The recorded weights are in force again, and will stay.
+
+        They are asked for even when they are in force: the weights of apply may still be on their way, and a repeat of that call by a
+        driver that is no more must find a newer epoch. For the same reason nothing that builds on them is undone before the time is over
+        that a proxy may take.
+        """
         before = {SiteId(site): int(weight) for site, weight in call.recorded["weights"].items()}
         traffic = self._ports.traffic(params.service)
-        if traffic.read(params.service) == before:
-            return Done({"weights": before})
+        in_force = traffic.read(params.service)
         for site, weight in before.items():
-            health = seen_health(self._ports, params.service, site) if weight > 0 else None
-            if weight > 0 and (health is None or not health.warm):
-                # Sending traffic to a side that cannot answer would be worse than waiting; the undo's deadline bounds it.
+            health = seen_health(self._ports, params.service, site) if weight > in_force.get(site, 0) else None
+            if weight > in_force.get(site, 0) and (health is None or not health.warm):
+                # Sending more to a side that cannot answer would be worse than waiting; the undo's deadline bounds it.
                 return Pending(POLL_S, {"waiting_for": f"{params.service} at {site} to be warm again"})
         traffic.write(params.service, before, stamp=call.stamp)
+        if in_force == before and call.now_s - call.applied.get("asked_s", call.since_s) >= SETTLE_S:
+            return Done({"weights": before})
         return Pending(POLL_S, {"waiting_for": f"weights {before} to be in force again"})
 
     def _in_force(self, service: ServiceId, wanted: dict[SiteId, int], call: Call) -> Outcome:
