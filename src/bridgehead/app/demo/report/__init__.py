@@ -1,0 +1,1 @@
+"""Report: the demo's story as one self-contained HTML page."""
