@@ -17,7 +17,8 @@ from bridgehead.runbook.language import read_runbook
 WORDS = st.sampled_from(
     ["estate", "sites", "site-a", "links", "between", "workloads", "policy", "source", "steps", "runbook", "id", "gate", "action", "with",
      "traffic.shift", "weights", "deadline", "30 min", "5 TB", "no", "null", "12", "1.5", "&a", "*a", "<<", "[", "]", "{", "}", ":", "-",
-     "\n", "  ", ", ", "'", '"', "#", "!!set", "\t", "---", "|", ">", "driver", "connections", "scheduler", "process", "needs", "%", "é", "\x00"]
+     "\n", "  ", ", ", "'", '"', "#", "!!set", "\t", "---", "|", ">", "driver", "connections", "scheduler", "process", "needs", "%", "é",
+     "\x00"]
 )  # fmt: skip
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10) | WORDS
 TREES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=5), max_leaves=25)
