@@ -19,7 +19,7 @@ _OPENINGS = {
     "controller": "The engine that drives the move was killed with kill -9 at several moments, and had to go on where it had stopped.",
     "network": f"The link from {SOURCE} to {TARGET} was cut in the middle of a copy, and the move had to bear it.",
     "trainer": f"The trainer at {SOURCE} ignored the request for a last checkpoint, so that the last verified snapshot had to do.",
-    "split-brain": f"The trainer at {SOURCE} came back after the fence, and nothing that it saved was allowed to count.",
+    "split-brain": f"The trainer at {SOURCE} came back after the fence, and what it saved must not count.",
 }
 
 
