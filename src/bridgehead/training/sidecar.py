@@ -23,7 +23,7 @@ from typing import assert_never
 
 import msgspec
 
-from bridgehead.kernel.errors import PortError
+from bridgehead.kernel.errors import BridgeheadError, PortError
 from bridgehead.kernel.ids import SnapshotId
 from bridgehead.ports.training import Continue, OrderEnvelope, Release, SaveAndHold, TrainerState, TrainingProgress
 from bridgehead.training.completeness import Checkpoint, MarkKind, Watcher
@@ -288,14 +288,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hold_command=tuple(shlex.split(asked.hold_command)),
         continue_command=tuple(shlex.split(asked.continue_command)),
     )
-    vault = open_vault(Path(required(os.environ, "BRIDGEHEAD_VAULT")))
-    sidecar = Sidecar(vault, SessionOptions.from_env(os.environ), options)
+    try:
+        vault = open_vault(Path(required(os.environ, "BRIDGEHEAD_VAULT")))
+        sidecar = Sidecar(vault, SessionOptions.from_env(os.environ), options)
 
-    def on_sigterm(number: int, frame: FrameType | None) -> None:
-        sidecar.stop_asked = True
+        def on_sigterm(number: int, frame: FrameType | None) -> None:
+            sidecar.stop_asked = True
 
-    signal.signal(signal.SIGTERM, on_sigterm)
-    return sidecar.run()
+        signal.signal(signal.SIGTERM, on_sigterm)
+        return sidecar.run()
+    except BridgeheadError as error:
+        log.error("%s", error)
+        return error.exit_code
 
 
 if __name__ == "__main__":

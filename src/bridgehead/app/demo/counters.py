@@ -9,14 +9,18 @@ import msgspec
 
 
 class SiteCounters(msgspec.Struct):
-    """Counts of one site. Latency is that of plain requests: the length of a stream says nothing about the server."""
+    """Counts of one site.
+
+    Latency is that of plain requests: the length of a stream says nothing about the server. ``in_flight`` stays None, and off the page,
+    where nobody counts it.
+    """
 
     requests: int = 0
     errors: int = 0
     wrong: int = 0
     latency_sum_s: float = 0.0
     latency_count: int = 0
-    in_flight: int = 0
+    in_flight: int | None = None
 
     def answered(self, latency_s: float) -> None:
         """A plain request was answered."""
@@ -39,7 +43,7 @@ class Counters:
             "wrong_total": ("counter", {site: c.wrong for site, c in self.sites.items()}),
             "latency_seconds_sum": ("counter", {site: c.latency_sum_s for site, c in self.sites.items()}),
             "latency_seconds_count": ("counter", {site: c.latency_count for site, c in self.sites.items()}),
-            "in_flight": ("gauge", {site: c.in_flight for site, c in self.sites.items()}),
+            "in_flight": ("gauge", {site: c.in_flight for site, c in self.sites.items() if c.in_flight is not None}),
         }
         return "".join(self._family(name, kind, values) for name, (kind, values) in series.items())
 

@@ -62,6 +62,7 @@ class Server:
         self._health = ServingHealth(warm=False, model_hash="", snapshot="")
         self._counters = Counters(service)
         self._mine = self._counters.sites[site]
+        self._open = self._mine.in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -105,7 +106,7 @@ class Server:
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def counted(request: web.Request) -> web.StreamResponse:
             mine = self._mine
-            mine.in_flight += 1
+            self._open = mine.in_flight = self._open + 1
             self._idle.clear()
             failed = True
             try:
@@ -115,8 +116,8 @@ class Server:
             finally:
                 mine.requests += 1
                 mine.errors += failed
-                mine.in_flight -= 1
-                if mine.in_flight == 0:
+                self._open = mine.in_flight = self._open - 1
+                if self._open == 0:
                     self._idle.set()
 
         return counted
