@@ -179,7 +179,7 @@ def _release_source(move: Move) -> list[Step]:
     stop_training = StopJobParams(source, training.source_job, training.restart, training.restart.grace_s)
     last_gate = f"gate-{move.canary.percents[-1]}"
     return [
-        _step(move, "drain", DrainTraffic.name, drain, needs=[last_gate], title=f"open streams at {source} come to their end"),
+        _step(move, "drain", DrainTraffic.name, drain, needs=[last_gate, "release"], title=f"open streams at {source} come to their end"),
         _step(move, "stop-service", StopJob.name, stop_service, needs=["drain", "release"], title=f"stop {service.service} at {source}"),
         _step(move, "stop-training", StopJob.name, stop_training, needs=["release"], title=f"stop the held trainer at {source}"),
     ]

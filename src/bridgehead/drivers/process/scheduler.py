@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -11,7 +12,7 @@ import msgspec
 
 from bridgehead.drivers.process import durable, launch, procfs, signals
 from bridgehead.drivers.process.execution import Execution, Intent, here, judge, load, numbers
-from bridgehead.drivers.process.statefile import StateDirectory, errors_as_transient, lock_within, write_struct
+from bridgehead.drivers.process.statefile import StateDirectory, errors_as_transient, lock_within, read_struct, write_struct
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, Transient
 from bridgehead.kernel.ids import JobName, SiteId
 from bridgehead.model.stamp import Stamp
@@ -113,9 +114,11 @@ class ProcessScheduler:
     def stop(self, name: JobName, *, stamp: Stamp) -> None:
         """SIGTERM to the job's group; returns at once. A process that is stopped is continued, so that it can obey.
 
+        A repeat of the stamp's key sends nothing: a job that is just ending would take a second SIGTERM for an order to die at once.
+
         Raises NotFound when absent, Conflict when the epoch is old, Transient when it cannot be done now.
         """
-        self._end(name, stamp=stamp, tried="stop a job", how=signals.ask_to_end)
+        self._end(name, stamp=stamp, tried="stop a job", how=lambda execution: _ask_once(execution, stamp))
 
     def kill(self, name: JobName, *, stamp: Stamp) -> None:
         """SIGKILL to the job and all its children, also those that outlived it or left its session.
@@ -214,6 +217,22 @@ class ProcessScheduler:
 
     def _not_found(self, name: JobName, *, tried: str) -> NotFound:
         return NotFound("no such job was ever started here", tried=tried, subject=self._subject(name), remedy="Check the job's name")
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """Who asked an execution to end."""
+
+    key: str
+
+
+def _ask_once(execution: Execution, stamp: Stamp) -> None:
+    file = f"{execution.folder}/asked.json"
+    asked = read_struct(file, _Asked)
+    if asked is not None and asked.key == stamp.key:
+        return
+    signals.ask_to_end(execution)
+    with contextlib.suppress(OSError):  # a full disk hinders no stop: at worst it is asked for again
+        write_struct(file, _Asked(stamp.key))
 
 
 def _check_spec(spec: JobSpec, *, subject: str) -> None:

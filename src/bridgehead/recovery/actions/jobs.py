@@ -111,8 +111,9 @@ class StopJob:
     def precheck(self, params: StopJobParams, call: Call) -> Outcome:
         """Record whether it runs: an undo starts nothing that did not run before."""
         state = self._ports.scheduler(params.site).observe(params.job)
-        running = isinstance(state, JobRunning)
-        recorded: Json = {"ran_before": running}
+        recorded: Json = {"ran_before": isinstance(state, JobRunning)}
+        if isinstance(state, JobRunning):
+            recorded["native_id"] = state.identity.native_id
         return Done(recorded)
 
     def apply(self, params: StopJobParams, call: Call) -> Outcome:
@@ -127,10 +128,18 @@ class StopJob:
         return Done({"exit_code": state.exit_code if isinstance(state, JobEnded) else None})
 
     def undo(self, params: StopJobParams, call: Call) -> Outcome:
-        """What ran before runs again."""
+        """What ran before runs again.
+
+        An execution that is still seen alive may have been asked to end already, and would be gone a moment later: its end is awaited.
+        """
         scheduler = self._ports.scheduler(params.site)
-        if not call.recorded.get("ran_before") or isinstance(scheduler.observe(params.job), JobRunning):
+        if not call.recorded.get("ran_before"):
             return Done({"restarted": False})
+        state = scheduler.observe(params.job)
+        if isinstance(state, JobRunning) and state.identity.native_id == call.recorded["native_id"]:
+            ending = take_away(self._ports, params.site, params.job, grace_s=params.grace_s, call=call)
+            if not isinstance(ending, Done):
+                return ending
         if isinstance(scheduler.observe(params.restart.name), JobRunning):
             return Done({"restarted": True})
         scheduler.start(params.restart, stamp=call.stamp)

@@ -72,7 +72,7 @@ class StartService:
             open_now = self._ports.traffic(params.service).in_flight(params.service, params.site)
             if open_now:
                 return Pending(POLL_S, {"waiting_for": "open requests to end", "open": open_now})
-        return take_away(self._ports, params.site, params.job.name, grace_s=params.job.grace_s, call=call)
+        return take_away(self._ports, params.site, params.job.name, grace_s=params.drain_s + params.job.grace_s, call=call)
 
 
 class ShiftParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

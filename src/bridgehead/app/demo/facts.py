@@ -1,0 +1,77 @@
+"""Facts: what a demo left behind, read once, from which the summary and the promises are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from bridgehead.app.demo.places import TARGET
+from bridgehead.app.demo.play import Seen
+from bridgehead.app.demo.records import LoadSummary, Record
+from bridgehead.app.demo.script import Script
+from bridgehead.app.demo.summary import LossPoint
+from bridgehead.kernel.ids import StepId
+from bridgehead.model import event as ev
+from bridgehead.ports.journal import Entry
+from bridgehead.runbook import state as st
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """Raw material. ``losses``: steps of the moved training, from the trainers' own logs at both sites."""
+
+    script: Script
+    seen: Seen
+    entries: Sequence[Entry]
+    load: LoadSummary
+    records: Sequence[Record]
+    losses: Sequence[LossPoint]
+
+    @property
+    def reported(self) -> dict[str, Any]:
+        """What the run itself reported of the cut-over; empty when there was none."""
+        release = self.seen.state.steps[StepId("release")]
+        return release.verified if isinstance(release, st.Finished) else {}
+
+    @property
+    def verdict(self) -> ev.Verdict | None:
+        """How the run ended; None when it is stuck."""
+        return self.seen.state.mode.verdict if isinstance(self.seen.state.mode, st.Ended) else None
+
+    def done_at_s(self, step: str, phase: ev.Phase) -> float | None:
+        """When a phase of a step was done first, None when it never was."""
+        for entry in self.entries:
+            if isinstance(entry.event, ev.PhaseDone) and entry.event.step == step and entry.event.phase is phase:
+                return entry.event.at_s
+        return None
+
+    def first_at_target_s(self) -> float | None:
+        """When the first request was sent that the target answered."""
+        return min((record.sent_s for record in self.records if record.site == TARGET), default=None)
+
+
+def weight_periods(entries: Sequence[Entry]) -> list[tuple[int, float, float]]:
+    """(percent at the target, from when these weights were read back, until when another change was asked for)."""
+    last_s = entries[-1].event.at_s
+    periods: list[tuple[int, float, float]] = []
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, ev.Intent) and event.step.startswith("shift-") and event.phase in (ev.Phase.APPLY, ev.Phase.UNDO):
+            periods = [(percent, begin_s, min(end_s, event.at_s)) for percent, begin_s, end_s in periods]
+        if isinstance(event, ev.PhaseDone) and event.step.startswith("shift-") and event.phase is ev.Phase.VERIFY:
+            periods.append((int(event.step.removeprefix("shift-")), event.at_s, last_s))
+    return periods
+
+
+def weight_at_target(entries: Sequence[Entry], at_s: float) -> int:
+    """The weight of the target in force at a time: the newest that was read back, 0 before the first and after a rollback."""
+    percent = 0
+    for entry in entries:
+        event = entry.event
+        if event.at_s > at_s:
+            break
+        if isinstance(event, ev.PhaseDone) and event.step.startswith("shift-"):
+            percent = int(event.step.removeprefix("shift-")) if event.phase is ev.Phase.VERIFY else percent
+            percent = 0 if event.phase is ev.Phase.UNDO else percent
+    return percent

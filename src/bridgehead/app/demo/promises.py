@@ -1,0 +1,153 @@
+"""Promises: what each kind of demo promises, judged from facts. A promise without evidence is not kept."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from bridgehead.app.demo.breakages import KILL_AT, CutNetwork, Zombie
+from bridgehead.app.demo.facts import Facts, weight_at_target
+from bridgehead.app.demo.places import SOURCE, TARGET
+from bridgehead.app.demo.records import Outcome, affinity_violations
+from bridgehead.app.demo.script import Kind
+from bridgehead.app.demo.summary import Summary
+from bridgehead.model import event as ev
+
+PRECOPY_FACTOR = 5.0
+"""Pre-copied training loses at least this many times less compute than stop, copy and start."""
+RESUME_S = 1.0
+CHANGE_S = 2.0
+"""Weights that were asked for are read back within this time."""
+GAP_TOLERANCE_S = 0.1
+"""Reported and logged lost compute may differ by the time between two reports of a trainer."""
+
+
+def promises(facts: Facts, summary: Summary, *, ledger_holds: bool) -> dict[str, bool]:
+    """Name to kept. Names are part of the contract of ``summary.json``."""
+    kept = {
+        "ledger_verifies": ledger_holds,
+        "cold_target_gets_no_traffic": _cold_target_untouched(facts),
+        "sessions_stay": not affinity_violations(facts.records, lambda site, at_s: _weight(facts, site, at_s)),
+    }
+    match facts.script.kind:
+        case Kind.MOVE:
+            kept |= _moved(facts, summary) | {"precopy_loses_5_times_less": _precopy_pays(summary)}
+        case Kind.GATE:
+            kept |= _gone_back(facts, summary)
+        case Kind.CONTROLLER:
+            quick = bool(facts.seen.resumes_s) and max(facts.seen.resumes_s) < RESUME_S
+            kept |= _moved(facts, summary) | {"every_kill_happened": len(facts.seen.resumes_s) == len(KILL_AT), "resumes_within_1_s": quick}
+        case Kind.NETWORK:
+            kept |= _moved(facts, summary) | _survived_cuts(facts, summary)
+        case Kind.TRAINER:
+            kept |= _served(summary) | {
+                "run_done": facts.verdict is ev.Verdict.DONE,
+                "weights_identical": summary.weights_identical is True,
+            }
+            kept |= _loss_stated(facts, summary)
+        case Kind.SPLIT_BRAIN:
+            kept |= _moved(facts, summary) | _zombie_harmless(facts)
+        case _:
+            assert_never(facts.script.kind)
+    return kept
+
+
+def _served(summary: Summary) -> dict[str, bool]:
+    return {
+        "no_request_failed": summary.requests_failed == 0,
+        "no_answer_wrong": summary.requests_wrong == 0,
+        "no_stream_cut": summary.streams > 0 and summary.requests_cut == 0,
+        "splits_as_asked": len(summary.splits) == 4 and all(split.within for split in summary.splits),
+    }
+
+
+def _moved(facts: Facts, summary: Summary) -> dict[str, bool]:
+    reported = facts.reported
+    gap_s, lost_s = summary.lost_compute_s_precopy, reported.get("lost_compute_s")
+    return {
+        **_served(summary),
+        "run_done": facts.verdict is ev.Verdict.DONE,
+        "enough_requests": summary.requests_sent >= facts.script.least_requests,
+        "traffic_at_target": facts.seen.weights_at_end == {SOURCE: 0, TARGET: 100},
+        "no_step_lost": summary.steps_lost == 0 and _every_step_once(facts),
+        "weights_identical": summary.weights_identical is True,
+        "reported_loss_is_the_real_one": reported.get("lost_steps") == summary.steps_lost
+        and gap_s is not None
+        and lost_s is not None
+        and abs(gap_s - lost_s) <= GAP_TOLERANCE_S,
+    }
+
+
+def _every_step_once(facts: Facts) -> bool:
+    """The steps of both sites together are 1, 2, 3, ... without a gap or a repeat."""
+    steps = sorted(point.step for point in facts.losses)
+    return bool(steps) and steps == list(range(1, len(steps) + 1))
+
+
+def _precopy_pays(summary: Summary) -> bool:
+    precopy_s, plain_s = summary.lost_compute_s_precopy, summary.lost_compute_s_stop_copy_start
+    return precopy_s is not None and plain_s is not None and plain_s >= PRECOPY_FACTOR * precopy_s
+
+
+def _gone_back(facts: Facts, summary: Summary) -> dict[str, bool]:
+    """The gate breached, the traffic is back, read back from the proxy, and nobody but the canary's share saw wrong answers."""
+    breaches = [e.event for e in facts.entries if isinstance(e.event, ev.GateJudged) and e.event.verdict is ev.GateVerdict.BREACH]
+    back_s = facts.done_at_s("shift-5", ev.Phase.UNDO)
+    bad = [record for record in facts.records if record.outcome is not Outcome.OK]
+    late = [
+        record for record in facts.records if back_s is not None and record.sent_s > back_s and record.site == TARGET and not record.number
+    ]
+    return {
+        "gate_breached": len(breaches) == 1,
+        "run_rolled_back": facts.verdict is ev.Verdict.ROLLED_BACK,
+        "traffic_back_at_source": facts.seen.weights_at_end == {SOURCE: 100, TARGET: 0},
+        "no_new_session_at_target_after_it": back_s is not None and not late,
+        "only_the_canary_saw_wrong_answers": 0 < len(bad) == sum(record.site == TARGET for record in bad),
+        "no_request_failed": summary.requests_failed == 0,
+        "no_stream_cut": summary.requests_cut == 0,
+        "training_stayed": summary.steps_lost is None and _every_step_once(facts),
+    }
+
+
+def _survived_cuts(facts: Facts, summary: Summary) -> dict[str, bool]:
+    breaker = facts.seen.breaker
+    return {
+        "line_was_cut_twice": isinstance(breaker, CutNetwork) and len(breaker.cuts) == 2,
+        # Each cut loses at most the blocks that were on their way; what had arrived is not sent again.
+        "nothing_sent_twice": 0 < summary.wire_bytes <= 1.1 * summary.raw_bytes + 8e6,
+    }
+
+
+def _loss_stated(facts: Facts, summary: Summary) -> dict[str, bool]:
+    """The stated loss: steps that the source had done when the target was released, and that the target did again."""
+    released_s = facts.done_at_s("release", ev.Phase.PRECHECK)
+    snapshot_step = (facts.reported.get("resumed_step") or 0) - 1
+    done = [p.step for p in facts.losses if p.site == SOURCE and released_s is not None and p.at_s <= released_s]
+    stated, real = facts.reported.get("lost_steps"), max(done, default=0) - snapshot_step
+    return {
+        "steps_were_lost": summary.steps_lost is not None and summary.steps_lost > 0,
+        "loss_is_stated": stated is not None and abs(stated - real) <= 1,
+    }
+
+
+def _zombie_harmless(facts: Facts) -> dict[str, bool]:
+    zombie = facts.seen.breaker
+    if not isinstance(zombie, Zombie):
+        return {"zombie_saved": False}
+    return {
+        "zombie_saved": zombie.saved is not None,
+        "zombie_never_counts_at_source": zombie.counts_at_source is False,
+        "zombie_never_counts_at_target": zombie.counts_at_target is False,
+        "newest_is_the_targets": zombie.newest_is_the_targets is True,
+    }
+
+
+def _cold_target_untouched(facts: Facts) -> bool:
+    """No request reached the target before it was found warm and its first weight was asked for."""
+    first_s, warm_s = facts.first_at_target_s(), facts.done_at_s("warm-target", ev.Phase.VERIFY)
+    return warm_s is not None and first_s is not None and first_s > warm_s
+
+
+def _weight(facts: Facts, site: str, at_s: float) -> int:
+    """The least weight of a site around a time: while a change is on its way, either the old or the new one may be in force."""
+    around = (weight_at_target(facts.entries, at_s), weight_at_target(facts.entries, at_s + CHANGE_S))
+    return min(around) if site == TARGET else 100 - max(around)
