@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 from bridgehead.model.snapshot import Fence
 from bridgehead.ports.training import Continue, OrderEnvelope, Release, SaveAndHold, TrainerState, TrainingProgress
@@ -311,59 +311,6 @@ def test_J05_a_zombie_that_ignores_the_fence_is_harmless(vault, trainer) -> None
     assert not vault.find(zombie).counts
 
 
-def test_background_error_surfaces_at_the_next_call(tmp_path: Path, vault) -> None:
-    reached = []
-
-    def script() -> None:
-        with Session(vault, options(tmp_path)) as session:
-            for step in session.steps(3):
-                reached.append(step)
-                session.save(step, {"w": np.zeros(1)}, context={"too long": "x" * (2 << 20)})
-                time.sleep(0.1)
-                session.should_checkpoint(step)
-
-    with pytest.raises(BridgeheadError) as caught:
-        script()
-    assert reached == [1]
-    assert caught.value.code is ErrorCode.BAD_INPUT
-    assert vault.newest(W) is None
-
-
-def test_an_error_of_the_script_is_not_hidden_and_not_reported_as_finished(tmp_path: Path, vault) -> None:
-    def script() -> None:
-        with Session(vault, options(tmp_path)) as session:
-            for step in session.steps(3):
-                session.save(step, {"w": np.zeros(1)})
-                raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        script()
-    assert vault.newest(W).step == 1, "the save under way is finished"
-    assert b'"running"' in (tmp_path / "control" / "progress.json").read_bytes()
-
-
-def test_V16_restore_walks_back_and_says_what_it_skipped(tmp_path: Path, vault, caplog) -> None:
-    train(Session(vault, options(tmp_path)), 20)
-    newest = vault.newest(W)
-    block = next(file for file in vault.snapshot(newest.id).files if file.path == "arrays.safetensors").blocks[-1].block
-    path = tmp_path / "vault" / "data" / block[:2] / block
-    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
-    session = Session(open_vault(tmp_path / "vault"), options(tmp_path))
-    with caplog.at_level(logging.WARNING), session:
-        assert session.restore()["w"][0] == 10
-    assert session.step == 10
-    assert any(newest.id in record.message for record in caplog.records)
-
-
-def test_J11_nothing_that_can_be_loaded_is_not_the_same_as_nothing_saved(tmp_path: Path, vault) -> None:
-    train(Session(vault, options(tmp_path, save_every_steps=0)), 5)
-    for path in (tmp_path / "vault" / "snapshots").rglob("*.json"):
-        path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(BridgeheadError) as caught, Session(open_vault(tmp_path / "vault"), options(tmp_path)) as session:
-        session.restore()
-    assert caught.value.code is ErrorCode.VAULT_DAMAGED
-
-
 def test_standby_must_be_restored_before_it_computes(tmp_path: Path, vault) -> None:
     with Session(vault, options(tmp_path, standby=True)) as session, pytest.raises(BridgeheadError, match="standby computes nothing"):
         next(session.steps(1))
@@ -376,31 +323,6 @@ def test_standby_told_to_stop_exits_with_0(vault, trainer) -> None:
     assert isinstance(it.error, SystemExit)
     assert it.error.code == 0
     it.error = None
-
-
-@pytest.mark.parametrize(
-    ("env", "named"),
-    [
-        ({"BRIDGEHEAD_SITE": "a"}, "BRIDGEHEAD_WORKLOAD"),
-        ({"BRIDGEHEAD_WORKLOAD": "w"}, "BRIDGEHEAD_SITE"),
-        ({"BRIDGEHEAD_WORKLOAD": "w", "BRIDGEHEAD_SITE": "a", "BRIDGEHEAD_EPOCH": "x"}, "BRIDGEHEAD_EPOCH"),
-        ({"BRIDGEHEAD_WORKLOAD": "w", "BRIDGEHEAD_SITE": "a", "BRIDGEHEAD_EPOCH": "-1"}, "BRIDGEHEAD_EPOCH"),
-        ({"BRIDGEHEAD_WORKLOAD": "w", "BRIDGEHEAD_SITE": "a", "BRIDGEHEAD_STANDBY": "yes"}, "BRIDGEHEAD_STANDBY"),
-        ({"BRIDGEHEAD_WORKLOAD": "w", "BRIDGEHEAD_SITE": "a", "BRIDGEHEAD_SAVE_EVERY_S": "nan"}, "BRIDGEHEAD_SAVE_EVERY_S"),
-    ],
-)
-def test_wrong_environment_names_the_variable(env, named: str) -> None:
-    with pytest.raises(BridgeheadError, match=named):
-        SessionOptions.from_env(env)
-
-
-def test_environment_is_read(tmp_path: Path, vault) -> None:
-    env = {"BRIDGEHEAD_VAULT": str(tmp_path / "vault"), "BRIDGEHEAD_WORKLOAD": "w", "BRIDGEHEAD_SITE": "a", "BRIDGEHEAD_EPOCH": "3"}
-    with Session.from_env(env | {"BRIDGEHEAD_SAVE_EVERY_STEPS": "2"}) as session:
-        assert session.restore() is None
-        for step in session.steps(2):
-            assert session.should_checkpoint(step) == (step == 2)
-    assert session.epoch == 3
 
 
 def test_a_save_waits_for_the_one_before_it_and_costs_a_copy(tmp_path: Path, vault) -> None:
