@@ -136,7 +136,7 @@ def test_rate_holds_for_all_connections_together(stack, tmp_path):
 
 def test_target_that_is_down_is_a_reset_and_not_a_hang(stack, tmp_path):
     port, _, _ = stack.enter_context(servers.relay(servers.free_port(), folder=tmp_path))
-    with connect(port) as connection, pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError), connect(port) as connection:
         connection.recv(1)
 
 

@@ -38,7 +38,8 @@ class HaproxyOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         state_file: where the driver keeps the desired weights.
         config_file: its configuration, written whole by the driver and kept up to date, so that a reload starts with the desired
             weights. Empty: the configuration is somebody else's; after a reload ``reconcile`` brings the weights back.
-        master_socket: the socket of its master process (``-S``). With it, streams that a reload left in old workers are counted too.
+        master_socket: the socket of its master process (``-S``), then used in place of ``socket``: it always leads to the current
+            worker, and streams that a reload left in old workers are counted too.
         stream_timeout_s: longest silence within a stream before haproxy cuts it.
     """
 

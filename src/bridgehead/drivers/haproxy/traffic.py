@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridgehead.drivers.haproxy import runtime
 from bridgehead.drivers.haproxy.desired import DesiredFile, write_durably
 from bridgehead.drivers.haproxy.options import HaproxyOptions, HaproxyService, rendered
-from bridgehead.kernel.errors import NotFound, PortError, Transient, Unknown
+from bridgehead.drivers.haproxy.runtime import Runtime
+from bridgehead.kernel.errors import NotFound, PortError, Unknown
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.desired import DesiredTraffic
 from bridgehead.model.stamp import Stamp
@@ -25,6 +25,7 @@ class HaproxyTraffic:
 
     def __init__(self, options: HaproxyOptions) -> None:
         self._options = options
+        self._runtime = Runtime(options)
         self._state = DesiredFile(Path(options.state_file))
         for name, service in options.services.items():
             validated_weights(name, service.initial, sites=service.sites)
@@ -40,7 +41,7 @@ class HaproxyTraffic:
     def read(self, service: ServiceId) -> dict[SiteId, int]:
         """See the port. A server that haproxy has in maintenance or drain has weight 0 in force."""
         self._known(service, "read the weights in force")
-        return runtime.weights_in_force(self._options.socket, service, timeout_s=self._options.timeout_s)
+        return self._runtime.weights_in_force(service)
 
     def write(self, service: ServiceId, weights: Mapping[SiteId, int], *, stamp: Stamp) -> None:
         """See the port. Raises Transient, with nothing done, when haproxy does not answer; Unknown when it stops to answer midway.
@@ -64,29 +65,10 @@ class HaproxyTraffic:
             raise NotFound(
                 "no such site", tried="count open requests", subject=f"{service} at {site}", remedy="Name a site of the service."
             )
-        timeout_s = self._options.timeout_s
-        total = runtime.sessions_open(self._options.socket, service, site, prefix="", timeout_s=timeout_s)
-        if total is None:
-            raise Transient(
-                "haproxy does not show this server",
-                tried="count open requests",
-                subject=f"{service} at {site}",
-                remedy="Check haproxy's configuration.",
-            )
-        if not self._options.master_socket:
-            return total
-        master = self._options.master_socket
-        for pid, old in runtime.workers(master, timeout_s=timeout_s).items():
-            if old:
-                # None: it has finished since it was listed, so nothing is open there.
-                total += runtime.sessions_open(master, service, site, prefix=f"@!{pid} ", timeout_s=timeout_s) or 0
-        return total
+        return self._runtime.sessions_open(service, site)
 
     def reconcile(self, service: ServiceId) -> bool:
-        """Apply the desired weights again if haproxy or its configuration file differs from them (G09); True when one did.
-
-        Raises Transient when haproxy does not answer.
-        """
+        """See the port. A configuration file that differs is put right too, and counts as drift."""
         self._known(service, "reconcile traffic weights")
         with self._state.locked():
             state = self._state.load()
@@ -103,7 +85,7 @@ class HaproxyTraffic:
         for site, weight in sorted(wanted.items(), key=lambda item: item[1] == 0):
             state = "ready" if weight > 0 else "maint"
             commands += [f"set server {service}/{site} weight {weight}", f"set server {service}/{site} state {state}"]
-        runtime.change(self._options.socket, commands, timeout_s=self._options.timeout_s)
+        self._runtime.change(commands)
 
     def _write_config(self, state: DesiredTraffic) -> bool:
         """Bring the configuration file up to date; True when it was not."""

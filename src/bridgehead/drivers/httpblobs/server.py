@@ -83,8 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
             if key is None:
                 self._answer(400)
             elif "hash" in query:
-                body = self.server.blobs.get(key)
-                self._answer(200, headers={HASH_HEADER: block_hash(body)}, length=len(body))
+                digest = self.server.blobs.digest(key)
+                self._answer(200, headers={HASH_HEADER: digest.blake3}, length=digest.size_bytes)
             elif (size := self.server.blobs.size(key)) is None:
                 self._error(ErrorCode.PORT_NOT_FOUND, "no such key")
             else:

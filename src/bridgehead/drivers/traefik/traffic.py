@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.desired import DesiredTraffic
 from bridgehead.model.stamp import Stamp
 from bridgehead.model.weights import validated_weights
+
+LOADING_S = 2.0
+"""What the dynamic file says is in force within this; 0.1 to 0.5 s is usual."""
 
 
 class TraefikTraffic:
@@ -66,15 +70,12 @@ class TraefikTraffic:
         return open_requests(backend, timeout_s=self._options.timeout_s)
 
     def reconcile(self, service: ServiceId) -> bool:
-        """Apply the desired weights again if the dynamic file or the proxy differs from them (G09); True when one did.
-
-        Also True while a change is still on its way into the proxy. Raises Transient when the file is right and the proxy does not answer.
-        """
+        """See the port. A change that was written less than ``LOADING_S`` ago and is not in force yet is no drift."""
         known = self._known(service, "reconcile traffic weights")
         with self._state.locked():
             state = self._state.load()
             content = self._content(state)
-            if self._file_differs(content) or self._proxy_differs(service, known, state):
+            if self._file_differs(content) or (self._proxy_differs(service, known, state) and not self._is_loading()):
                 write_durably(self._dynamic, content)
                 return True
             return False
@@ -91,6 +92,9 @@ class TraefikTraffic:
                 subject=str(self._dynamic),
                 remedy="Check the rights of the file.",
             ) from error
+
+    def _is_loading(self) -> bool:
+        return 0 <= time.time() - self._dynamic.stat().st_mtime < LOADING_S
 
     def _proxy_differs(self, name: ServiceId, service: TraefikService, state: DesiredTraffic) -> bool:
         try:
