@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bridgehead.kernel.ids import JobName, ServiceId, SiteId, WorkloadId
+from bridgehead.kernel.ids import JobName, ServiceId, SiteId, SnapshotId, WorkloadId
 
 
 class TrainerPlan(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class BackendPlan(msgspec.Struct, frozen=True):
     Attributes:
         warm_s: from the start of the process to warm.
         stop_s: how long it takes to end when it is asked to.
-        model: content hash of the weights it loads.
+        model: content hash of the weights it loads, ``snapshot`` where they come from.
         wrong_share: share of its answers that are wrong although its model has the right name.
         capacity_rps: what it can serve.
     """
@@ -51,6 +51,7 @@ class BackendPlan(msgspec.Struct, frozen=True):
     warm_s: float = 2.0
     stop_s: float = 0.1
     model: str = "model-a"
+    snapshot: str = ""
     wrong_share: float = 0.0
     capacity_rps: float = 400.0
 
@@ -77,12 +78,13 @@ class ServicePlan(msgspec.Struct, frozen=True):
 
 
 class StoredPlan(msgspec.Struct, frozen=True):
-    """A snapshot of epoch 0 that a site's vault holds since before the beginning."""
+    """A snapshot of epoch 0 that a site's vault holds since before the beginning; named by its content unless ``snapshot`` is given."""
 
     site: SiteId
     workload: WorkloadId
     step: int
     size_bytes: int = 50_000_000
+    snapshot: SnapshotId | None = None
 
 
 class Blueprint(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ class BackendView(msgspec.Struct, frozen=True):
     model: str
     wrong_share: float
     capacity_rps: float
+    snapshot: str = ""
     died: bool = False
     """It was killed by a fault of the world, and not by the run."""
 
@@ -50,6 +51,8 @@ class Proxy:
         """Its weights in force are those of its configuration, because it lost the others and was not yet told again."""
         self.counters: dict[SiteId, dict[str, float]] = {site: dict.fromkeys(COUNTERS, 0.0) for site in plan.weights}
         self.streams_cut = 0
+        self.clients: list[tuple[SiteId, float]] = []
+        """Streams of single clients beside the load: where, and when they end."""
 
     def ask(self, weights: Mapping[SiteId, int]) -> None:
         """Ask for weights; the newest ask wins, and a repeat changes nothing."""
@@ -98,6 +101,8 @@ class Proxy:
         total = sum(self.in_force.values())
         for site, weight in self.in_force.items():
             requests = self.plan.rate_rps * passed_s * weight / total
+            if not requests:
+                continue
             backend = self._backends(self.plan.service, site)
             counters = self.counters[site]
             counters["requests_total"] += requests
@@ -111,7 +116,7 @@ class Proxy:
                 counters["wrong_total"] += requests * backend.wrong_share
 
     def open_streams(self, site: SiteId) -> int:
-        """Streams that began at ``site`` within the last ``stream_s`` seconds and are still open."""
+        """Streams of the load that began at ``site`` within the last ``stream_s`` seconds and are still open, and those of clients."""
         now_s = self._timeline.now_s
         ends = [begun_s for begun_s, _ in self._history[1:]] + [now_s]
         opened = 0.0
@@ -119,7 +124,7 @@ class Proxy:
             seconds = end_s - max(begun_s, now_s - self.plan.stream_s)
             if seconds > 0:
                 opened += seconds * self.plan.rate_rps * self.plan.stream_share * weights.get(site, 0) / sum(weights.values())
-        return math.ceil(opened - 1e-6)
+        return math.ceil(opened - 1e-6) + sum(there == site and end_s > now_s for there, end_s in self.clients)
 
     def capacity_rps(self) -> float:
         """What stands, warm and with the right model, behind weights above 0."""

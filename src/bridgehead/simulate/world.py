@@ -69,9 +69,10 @@ class World:
         self._serving: dict[tuple[ServiceId, SiteId], Job] = {}
         self.wall_ahead_s = 0.0
         self.on_fence: list[Callable[[SiteId, Fence], None]] = []
+        self.proxies: dict[ServiceId, Proxy] = {}
         self._executions = 0
         for stored in blueprint.stored:
-            identity = snapshot_id(stored.workload, stored.step, Epoch(0))
+            identity = stored.snapshot or snapshot_id(stored.workload, stored.step, Epoch(0))
             size_bytes, now_s = stored.size_bytes, self.now_s
             held = HeldSnapshot(identity, stored.workload, stored.step, Epoch(0), stored.site, now_s, size_bytes, whole=True)
             self.vaults[stored.site].put(held)
@@ -202,6 +203,7 @@ class World:
             model=plan.model if warm else "",
             wrong_share=plan.wrong_share,
             capacity_rps=plan.capacity_rps,
+            snapshot=plan.snapshot if warm else "",
             died=job.died,
         )
 
@@ -220,14 +222,22 @@ class World:
         if trainer is not None:
             self._begin_training(job, trainer, long_ago=long_ago)
         elif backend is not None:
-            job.backend = backend
-            job.warm_from_s = self.now_s + (0.0 if long_ago else backend.warm_s)
-            for proxy in self.proxies.values() if not long_ago else ():
-                proxy.settle()
-            self._serving[backend.service, site] = job
+            self._begin_serving(job, backend, long_ago=long_ago)
         elif spec.command[:1] == ("exits",):
             self.timeline.after(0.01, lambda: self._ended(job, int(spec.command[1])))
         return job
+
+    def _begin_serving(self, job: Job, plan: BackendPlan, *, long_ago: bool) -> None:
+        job.backend = plan
+        job.warm_from_s = self.now_s + (0.0 if long_ago else plan.warm_s)
+        for proxy in self.proxies.values():
+            proxy.settle()
+        self._serving[plan.service, plan.site] = job
+
+    def add_backend(self, plan: BackendPlan) -> None:
+        """One more backend, or another in the place of one; warm ``warm_s`` from now."""
+        self._backend_plans[plan.site, plan.job] = plan
+        self._begin(plan.site, JobSpec(name=plan.job, command=("added",)), f"added/{self._executions}", long_ago=False)
 
     def _begin_training(self, job: Job, plan: TrainerPlan, *, long_ago: bool) -> None:
         job.trainer = Trainer(

@@ -52,7 +52,8 @@ class WorldTraffic:
 
     def _ask(self, service: ServiceId, weights: Mapping[SiteId, int]) -> None:
         proxy = _proxy(self._calls, service)
-        if set(weights) != set(proxy.plan.weights) or min(weights.values()) < 0 or sum(weights.values()) != 100:
+        percents = list(weights.values())
+        if set(weights) != set(proxy.plan.weights) or sum(percents) != 100 or any(type(one) is not int or one < 0 for one in percents):
             raise Permanent(f"{dict(weights)} are no weights of it", tried="change weights", subject=service)
         proxy.ask(weights)
 
@@ -100,4 +101,4 @@ class WorldServing:
         if not up:
             raise Transient("it does not answer", tried="ask for health", subject=f"{service} at {site}")
         view = self._calls.world.backend(service, site)
-        return ServingHealth(warm=view.warm, model_hash=view.model, snapshot="")
+        return ServingHealth(warm=view.warm, model_hash=view.model, snapshot=view.snapshot)
