@@ -67,7 +67,7 @@ def _summary(facts: Facts, places: Places) -> Summary:
         requests_cut=load.cut,
         streams=load.streams,
         steps=max((point.step for point in losses), default=0),
-        steps_lost=_steps_lost(losses),
+        steps_lost=facts.steps_lost(),
         weights_identical=None if moved is None else moved == unmoved,
         weights_hash_moved=moved,
         weights_hash_unmoved=unmoved,
@@ -92,13 +92,6 @@ def _copied_bytes(places: Places) -> int:
     survey = _vault(places, TARGET).survey(WORKLOAD)
     copied = [*survey.usable, *(passed.info for passed in survey.passed_over if passed.info is not None)]
     return sum(info.raw_bytes for info in copied if info.site == SOURCE)
-
-
-def _steps_lost(losses: Sequence[LossPoint]) -> int | None:
-    """Steps that the target had to compute again; None when training never went over. From the trainers' own logs."""
-    at_source = {point.step for point in losses if point.site == SOURCE}
-    at_target = {point.step for point in losses if point.site == TARGET}
-    return len(at_source & at_target) if at_target else None
 
 
 def _gap_s(losses: Sequence[LossPoint]) -> float | None:
@@ -208,7 +201,11 @@ def _line(entry: Entry) -> LedgerLine:
 def _notes(facts: Facts) -> list[str]:
     notes = ["One machine plays both sites: times compare ways of moving, they are not those of a real link."]
     if facts.script.kind is Kind.TRAINER:
-        notes.append(f"The trainer ignored the request for a checkpoint; the run reported {facts.reported.get('lost_steps')} lost steps.")
+        vain = len(facts.computed_twice()) - (facts.steps_lost() or 0)
+        notes.append(
+            f"The trainer ignored the request for a checkpoint. Reported by the run: {facts.reported.get('lost_steps')} steps lost. "
+            f"Until it was stopped the deaf trainer computed {vain} more in vain."
+        )
     if facts.seen.resumes_s:
         notes.append(f"The engine was killed and resumed {len(facts.seen.resumes_s)} times.")
     if facts.load.skipped:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bridgehead.app.demo.places import TARGET
+from bridgehead.app.demo.places import SOURCE, TARGET
 from bridgehead.app.demo.play import Seen
 from bridgehead.app.demo.records import LoadSummary, Record
 from bridgehead.app.demo.script import Script
@@ -45,6 +45,19 @@ class Facts(msgspec.Struct, frozen=True):
             if isinstance(entry.event, ev.PhaseDone) and entry.event.step == step and entry.event.phase is phase:
                 return entry.event.at_s
         return None
+
+    def computed_twice(self) -> set[int]:
+        """Steps that both sites computed."""
+        at_source = {point.step for point in self.losses if point.site == SOURCE}
+        return at_source & {point.step for point in self.losses if point.site == TARGET}
+
+    def steps_lost(self) -> int | None:
+        """Steps that the source had completed when the target was released, and that the target computed again; None without a move."""
+        released_s = self.done_at_s("release", ev.Phase.PRECHECK)
+        if released_s is None or not any(point.site == TARGET for point in self.losses):
+            return None
+        again = self.computed_twice()
+        return len({point.step for point in self.losses if point.site == SOURCE and point.step in again and point.at_s <= released_s})
 
     def first_at_target_s(self) -> float | None:
         """When the first request was sent that the target answered."""

@@ -76,7 +76,7 @@ def play(script: Script, places: Places, watch: Watch) -> Seen:
             state = _follow(engine, breaker, watch)
         finally:
             engine.end()
-        plain = None
+        plain, wire_bytes = None, scene.wan_status().to_bytes
         if isinstance(state.mode, st.Ended) and state.mode.verdict == "done":
             watch("moving a second training the plain way: stop, copy, start", state)
             plain = _stop_copy_start(scene, training)
@@ -93,7 +93,7 @@ def play(script: Script, places: Places, watch: Watch) -> Seen:
             plain=plain,
             compared_step=compared_step,
             weights_at_end=traffic.read(SERVICE),
-            wire_bytes=scene.wan_status().to_bytes,
+            wire_bytes=wire_bytes,
             breaker=breaker,
         )
 

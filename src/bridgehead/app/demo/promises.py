@@ -68,7 +68,7 @@ def _moved(facts: Facts, summary: Summary) -> dict[str, bool]:
         "run_done": facts.verdict is ev.Verdict.DONE,
         "enough_requests": summary.requests_sent >= facts.script.least_requests,
         "traffic_at_target": facts.seen.weights_at_end == {SOURCE: 0, TARGET: 100},
-        "no_step_lost": summary.steps_lost == 0 and _every_step_once(facts),
+        "no_step_lost": summary.steps_lost == 0 and not facts.computed_twice() and _every_step_once(facts),
         "weights_identical": summary.weights_identical is True,
         "reported_loss_is_the_real_one": reported.get("lost_steps") == summary.steps_lost
         and gap_s is not None
@@ -118,15 +118,10 @@ def _survived_cuts(facts: Facts, summary: Summary) -> dict[str, bool]:
 
 
 def _loss_stated(facts: Facts, summary: Summary) -> dict[str, bool]:
-    """The stated loss: steps that the source had done when the target was released, and that the target did again."""
-    released_s = facts.done_at_s("release", ev.Phase.PRECHECK)
-    snapshot_step = (facts.reported.get("resumed_step") or 0) - 1
-    done = [p.step for p in facts.losses if p.site == SOURCE and released_s is not None and p.at_s <= released_s]
-    stated, real = facts.reported.get("lost_steps"), max(done, default=0) - snapshot_step
-    return {
-        "steps_were_lost": summary.steps_lost is not None and summary.steps_lost > 0,
-        "loss_is_stated": stated is not None and abs(stated - real) <= 1,
-    }
+    """A trainer reports a step a moment after it completed it, so the stated loss may be one step behind the log."""
+    stated, real = facts.reported.get("lost_steps"), summary.steps_lost
+    stated_right = stated is not None and real is not None and abs(stated - real) <= 1
+    return {"steps_were_lost": real is not None and real > 0, "loss_is_stated": stated_right}
 
 
 def _zombie_harmless(facts: Facts) -> dict[str, bool]:
