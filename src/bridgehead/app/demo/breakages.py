@@ -24,6 +24,8 @@ class Breaker:
     """Breaks nothing; a plain move. Subclasses break one thing each."""
 
     poll_s = 0.1
+    revives_engine = False
+    """True for one that resumes the engine itself when it finds it dead."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene

@@ -157,7 +157,7 @@ def _follow(engine: EngineProcess, breaker: Breaker, watch: Watch) -> st.RunStat
             watch("moving", state)
             if isinstance(state.mode, st.Ended | st.NeedsPerson):
                 return state
-        if not alive:
+        if not alive and not breaker.revives_engine:
             raise _engine_died("it ended before the run did")
         if state is not None:
             breaker.during(state, engine, time.time())
