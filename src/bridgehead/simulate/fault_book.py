@@ -79,6 +79,10 @@ class FaultBook:
                 return fault
         return None
 
+    def calls(self, call: str) -> int:
+        """Calls of that name so far."""
+        return self._calls.get(call, 0)
+
     @property
     def appends(self) -> int:
         """Writes of drivers so far."""

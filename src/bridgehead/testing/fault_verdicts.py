@@ -182,28 +182,34 @@ def _source_stretch(lab: VirtualLab, workload: WorkloadId, stretches: Sequence[S
     return before_fence[-1] if before_fence else None
 
 
-def _asked_s(lab: VirtualLab) -> float:
-    """World time at which the precheck of the release, which reads where the source stopped, began."""
-    return [
-        at_s for at_s, event in lab.happened if isinstance(event, ev.Intent) and event.step == RELEASE and event.phase is ev.Phase.PRECHECK
-    ][-1]
+def _asked_s(lab: VirtualLab) -> tuple[float, float]:
+    """World time between which the precheck of the release, which reads where the source stopped, looked."""
+    looked = [
+        (at_s, event)
+        for at_s, event in lab.happened
+        if isinstance(event, ev.Intent | ev.PhaseDone) and event.step == RELEASE and event.phase is ev.Phase.PRECHECK
+    ]
+    began = [at_s for at_s, event in looked if isinstance(event, ev.Intent)]
+    return began[-1], looked[-1][0]
 
 
-def _compare(lab: VirtualLab, seen: dict[str, Any], source: Stretch, resumed: Stretch, *, asked_s: float) -> Iterator[str]:
+def _compare(lab: VirtualLab, seen: dict[str, Any], source: Stretch, resumed: Stretch, *, asked_s: tuple[float, float]) -> Iterator[str]:
     snapshot_step = resumed.first - 1
     plans = {f"{plan.job}@{plan.site}": plan for plan in lab.world.blueprint.trainers}
-    first_s = resumed.begun_s + plans[resumed.trainer].step_s
     step_s = plans[source.trainer].step_s
-    if source.last is not None and source.ended_s is not None and source.ended_s <= asked_s + CLOCK_S:
-        lost_least = lost_most = source.last - snapshot_step
+    first_s = resumed.begun_s + plans[resumed.trainer].step_s
+    if source.last is not None and source.ended_s is not None and source.ended_s <= asked_s[0] + CLOCK_S:
+        least = most = source.last - snapshot_step
+    elif source.uncounted_from is not None:
+        # It computes on, fenced off. At least what it had completed before the fence is lost (its report may be a moment older);
+        # at most what it had completed when it was asked.
+        least = source.uncounted_from - 1 - snapshot_step - int(REPORT_S / step_s) - 1
+        most = source.first - 1 + int((asked_s[1] - source.begun_s + CLOCK_S) / step_s) - snapshot_step
     else:
-        # It computes on, fenced off. What counts as lost is what it had completed when the fence closed its epoch.
-        assert source.uncounted_from is not None
-        lost_least = source.uncounted_from - 1 - snapshot_step
-        lost_most = lost_least + int((asked_s - source.begun_s) / step_s) + 1 if seen["lost_steps"] != lost_least else lost_least
-        lost_least -= int(REPORT_S / step_s) + 1
-    if not lost_least <= seen["lost_steps"] <= lost_most:
-        yield f"reported {seen['lost_steps']} lost steps, the world saw {lost_least} to {lost_most}"
+        yield "training resumed at the target while nothing had closed the epoch of the source, which computes on"
+        return
+    if not least <= seen["lost_steps"] <= most:
+        yield f"reported {seen['lost_steps']} lost steps, the world saw {least} to {most}"
     if seen["lost_steps"] == 0:
         ended_s = source.begun_s + (snapshot_step - source.first + 1) * step_s
     else:
