@@ -138,7 +138,7 @@ def test_command_counts_and_replays():
 def test_timeline_of_a_runbook_is_foreseen():
     """In a world that is built from the runbook alone."""
     runbook = calm().runbook
-    foreseen = simulate_runbook(runbook)
+    foreseen = simulate_runbook(runbook).moments
     assert foreseen[-1].what == "run-ended done: every step reached its goal"
     assert {line.step for line in foreseen} - {None} == {step.id for step in runbook.steps}
     assert [line.at_s for line in foreseen] == sorted(line.at_s for line in foreseen)

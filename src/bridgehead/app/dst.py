@@ -133,14 +133,22 @@ class Foreseen(msgspec.Struct, frozen=True):
     what: str
 
 
-def simulate_runbook(runbook: Runbook) -> list[Foreseen]:
+class Prediction(msgspec.Struct, frozen=True):
+    """What a runbook would do; ``verdict`` is that of the run, "stuck" or "not ended"."""
+
+    moments: list[Foreseen]
+    verdict: str
+
+
+def simulate_runbook(runbook: Runbook) -> Prediction:
     """Predict the timeline of ``runbook`` in a world of ordinary size that is built from what its steps name, without faults.
 
     People approve and sign off after a few seconds. Raises what a runbook raises that the linter refuses (KeyError, ValueError).
     """
     lab = VirtualLab(blueprint_of(runbook), runbook, wiring.actions)
     start_s = lab.world.now_s
-    lab.run()
+    finished = lab.run()
     skipped = ev.DriverTook | ev.PhaseProgress | ev.GateMeasured
     shown = [(at_s - start_s, event) for at_s, event in lab.happened if not isinstance(event, skipped)]
-    return [Foreseen(at_s, getattr(event, "step", None), describe(event)) for at_s, event in shown]
+    moments = [Foreseen(at_s, getattr(event, "step", None), describe(event)) for at_s, event in shown]
+    return Prediction(moments, verdict_of(finished))

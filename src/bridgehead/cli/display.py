@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live as RichLive
@@ -13,10 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from bridgehead.app.runs import mode_word
-from bridgehead.app.views import RunView, StepView, clock_time, step_view, view
+from bridgehead.app.views import RunView, clock_time, step_view, view
 from bridgehead.kernel.ids import StepId
 from bridgehead.ports.journal import DriverIdentity
 from bridgehead.runbook.state import RunState
+
+if TYPE_CHECKING:
+    from bridgehead.app.dst import Prediction
 
 MARKS = {
     "waiting": ("·", "dim"),
@@ -38,39 +41,6 @@ MARKS = {
     "skipped": ("–", "dim"),
     "stuck": ("!", "bold red"),
 }
-
-
-class Moment(Protocol):
-    """One line of a predicted timeline."""
-
-    @property
-    def at_s(self) -> float:
-        """Seconds since the start."""
-        ...
-
-    @property
-    def step(self) -> StepId:
-        """Which step."""
-        ...
-
-    @property
-    def what(self) -> str:
-        """What happens."""
-        ...
-
-
-class Timeline(Protocol):
-    """A dry run's result."""
-
-    @property
-    def moments(self) -> Any:
-        """In order of time."""
-        ...
-
-    @property
-    def verdict(self) -> str:
-        """How it would end."""
-        ...
 
 
 def driver_text(holder: DriverIdentity | None) -> str:
@@ -172,12 +142,12 @@ def print_explanation(seen: RunView) -> None:
             print(f"  {line}")
 
 
-def print_timeline(runbook: str, timeline: Timeline) -> None:
+def print_prediction(runbook: str, foreseen: Prediction) -> None:
     """A dry run."""
-    print(f"{runbook}: in a simulated world without faults")
-    for moment in timeline.moments:
-        print(f"  {moment.at_s:9.2f} s  {moment.step}: {moment.what}")
-    print(f"would end as: {timeline.verdict}. Durations are those of the simulated world, not of your sites.")
+    print(f"{runbook}, in a simulated world without faults:")
+    for moment in foreseen.moments:
+        print(f"  {moment.at_s:9.2f} s  {moment.step or 'run'}: {moment.what}")
+    print(f"It would end as: {foreseen.verdict}. Durations are those of the simulated world, not of your sites.")
 
 
 def print_ledger(entries: list[dict[str, Any]]) -> None:
@@ -186,6 +156,3 @@ def print_ledger(entries: list[dict[str, Any]]) -> None:
     for entry in entries:
         rest = "  ".join(f"{key}={value}" for key, value in entry.items() if key not in hidden and value not in ("", None, [], {}))
         print(f"{entry['seq']:6d}  {clock_time(entry['at_s'])}  {entry['hash'][:12]}  {entry['event']:16s} {rest}")
-
-
-__all__ = ["Live", "Moment", "StepView", "Timeline", "driver_text", "print_explanation", "print_ledger", "print_runs", "print_status"]

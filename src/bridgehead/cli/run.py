@@ -186,16 +186,16 @@ def watch(run: str, /, *, home: HomeOption = None) -> int:
 @app.command(name="dry-run")
 def dry_run(runbook: Path, /, *, json: JsonOption = False) -> int:
     """Run RUNBOOK in a simulated world without faults and print when each step would happen. Touches nothing real."""
-    from bridgehead.app import dryrun, runbook_files
+    from bridgehead.app import dst, runbook_files
     from bridgehead.cli import display
 
     book = runbook_files.read_runbook_file(runbook)
-    timeline = dryrun.timeline(book)
+    foreseen = dst.simulate_runbook(book)
     if json:
-        print(msgspec.json.encode({"runbook": book.name, "timeline": timeline.moments, "verdict": timeline.verdict}).decode())
+        print(msgspec.json.encode({"runbook": book.name, "timeline": foreseen.moments, "verdict": foreseen.verdict}).decode())
     else:
-        display.print_timeline(book.name, timeline)
-    return ExitCode.DONE if timeline.verdict == "done" else ExitCode.NEGATIVE
+        display.print_prediction(book.name, foreseen)
+    return ExitCode.DONE if foreseen.verdict == "done" else ExitCode.NEGATIVE
 
 
 def _show(home: Home, run: RunId, *, json: bool) -> int:
