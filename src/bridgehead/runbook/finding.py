@@ -39,6 +39,7 @@ class LintCode(enum.StrEnum):
     GATE_LIMIT = "gate-limit"
     GATE_BASELINE = "gate-baseline"
     GATE_DEADLINE = "gate-deadline"
+    IDLE_BASELINE = "idle-baseline"
     WEIGHTS = "weights"
     APPROVERS = "approvers"
     QUORUM = "quorum"
@@ -48,7 +49,9 @@ class LintCode(enum.StrEnum):
     UNGATED = "ungated"
 
 
-WARNINGS: Final = frozenset({LintCode.DEADLINE_ABSURD, LintCode.COLD_TARGET, LintCode.FENCE_WITHOUT_RECEIPT, LintCode.UNGATED})
+WARNINGS: Final = frozenset(
+    {LintCode.DEADLINE_ABSURD, LintCode.COLD_TARGET, LintCode.FENCE_WITHOUT_RECEIPT, LintCode.IDLE_BASELINE, LintCode.UNGATED}
+)
 
 
 class Finding(msgspec.Struct, frozen=True):

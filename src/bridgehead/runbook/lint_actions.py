@@ -39,7 +39,9 @@ def check_action(step: ActionStep, actions: ActionTypes, undoable: Collection[st
 
 
 def check_order(step: Step, graph: Graph, actions: ActionTypes) -> list[Finding]:
-    """Findings about what comes before and after an action step."""
+    """Findings about what comes before and after a gate or an action step."""
+    if isinstance(step, GateStep):
+        return _idle_baseline(step, graph)
     if not isinstance(step, ActionStep) or step.action not in actions:
         return []
     findings = _step_references(step, graph, actions)
@@ -84,6 +86,19 @@ def _step_references(step: ActionStep, graph: Graph, actions: ActionTypes) -> li
             message = f"'{info.encode_name}' names the step '{name}', but does not need it: add it to 'needs'"
             findings.append(found(LintCode.STEP_REFERENCE, step.id, field, message))
     return findings
+
+
+def _idle_baseline(gate: GateStep, graph: Graph) -> list[Finding]:
+    """A gate that compares with a site from which all traffic was taken before would wait for data until its deadline."""
+    compares = [c for c in gate.criteria if c.over_baseline is not None or c.ratio_to_baseline is not None]
+    shifts = [one for one in graph.before(gate.id) if isinstance(one, ActionStep) and one.action == SHIFT]
+    shifts = [one for one in shifts if one.params.get("service") == gate.service]
+    newest = [one for one in shifts if not any(one.id in graph.ancestors(other.id) for other in shifts)]
+    idle = [one.id for one in newest if one.params.get("weights", {}).get(gate.baseline) == 0]
+    if not compares or not idle:
+        return []
+    message = f"it compares with '{gate.baseline}', which has no traffic since '{idle[0]}': it would have no data and never pass"
+    return [found(LintCode.IDLE_BASELINE, gate.id, "gate.baseline", message)]
 
 
 def _cold_targets(step: ActionStep, graph: Graph) -> list[Finding]:
