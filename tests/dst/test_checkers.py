@@ -171,6 +171,11 @@ def test_entry_that_was_changed_is_seen(play):
     assert [violation.rule for violation in found] == ["ledger"]
 
 
+def test_job_that_a_rollback_leaves_behind_is_seen(play, changed):
+    played = play(calm(), faults=[ft.Word(6.0, ft.Saying.ABORT)], change={"service.start": changed(undo=lambda real, params, call: Done())})
+    assert played.rules == {"jobs"}
+
+
 def test_dead_backend_is_the_faults_doing_and_not_the_runs(play):
     played = play(calm(), faults=[ft.JobDeath(TARGET, BACKEND_NEW, 6.0)])
     assert (played.verdict, played.violations) == ("rolled-back", [])

@@ -7,6 +7,7 @@ import pytest
 from bridgehead.kernel.errors import Permanent, Unknown
 from bridgehead.model.runbook import ActionStep, UndoPolicy
 from bridgehead.simulate import faults as ft
+from bridgehead.simulate.timeline import START_S
 from bridgehead.testing.virtual_move import Temper, calm
 
 RUNBOOKS = {"move": calm(), "move with approval": calm(Temper(approval=True))}
@@ -138,3 +139,41 @@ def test_J13_each_call_of_a_dead_driver_that_arrives_late_does_no_harm(play, lat
             played = play(calm(), faults=[ft.LateCall(call, nth, late_s, resume_after_s=0.2)])
             assert (played.verdict, played.violations) == ("done", []), f"{call} {nth}"
             assert played.fingerprint == undisturbed.fingerprint, f"{call} {nth}"
+
+
+@pytest.mark.parametrize("late_s", [1.0, 6.0])
+def test_J13_late_call_of_a_dead_driver_after_an_abort_changes_nothing_that_was_restored(play, late_s):
+    """The new driver finds an abort, sees nothing of the call, and must not trust that."""
+    undisturbed = play(calm())
+    sent = [(at_s, line.split()[0]) for at_s, line in undisturbed.lab.trace if line.split()[0] in EFFECTS]
+    seen = {}
+    for at_s, call in sent:
+        seen[call] = seen.get(call, 0) + 1
+        dies_s = at_s - START_S
+        faults = [ft.LateCall(call, seen[call], late_s, resume_after_s=0.2), ft.Word(dies_s + 0.1, ft.Saying.ABORT)]
+        played = play(calm(), faults=faults)
+        assert played.lab.book.missed == [], f"{call} {seen[call]}"
+        assert (played.verdict, played.violations) == ("rolled-back", []), f"{call} {seen[call]}"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_J13_commands_of_a_frozen_driver_that_are_carried_out_late_do_no_harm(play, way):
+    """At each boundary of the journal the driver freezes with all that it had begun; another takes over; then it wakes up."""
+    undisturbed = play(calm(), faults=WAYS[way])
+    for nth in range(1, undisturbed.lab.book.appends):
+        played = play(calm(), faults=[*WAYS[way], ft.DieAtAppend(nth, ft.Side.AFTER, resume_after_s=0.01, zombie_s=3.0)])
+        assert played.violations == [], f"frozen at append {nth}"
+        assert _without_skipped(played) == _without_skipped(undisturbed), f"frozen at append {nth}"
+
+
+def test_G05_abort_at_any_moment_restores_everything(play):
+    for tenths in range(0, 208, 2):
+        played = play(calm(), faults=[ft.Word(tenths / 10, ft.Saying.ABORT)])
+        assert (played.verdict, played.violations) == ("rolled-back", []), f"abort at {tenths / 10} s"
+
+
+def test_pause_at_any_moment_loses_nothing(play):
+    for tenths in range(0, 208, 5):
+        words = [ft.Word(tenths / 10, ft.Saying.PAUSE), ft.Word(tenths / 10 + 90.0, ft.Saying.RESUME)]
+        played = play(calm(), faults=words)
+        assert (played.verdict, played.violations) == ("done", []), f"pause at {tenths / 10} s"

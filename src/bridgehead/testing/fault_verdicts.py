@@ -28,6 +28,7 @@ def violations(lab: VirtualLab, finished: Finished) -> list[Violation]:
         "steps": _steps(finished),
         "one-live-writer": _live_writer(lab, finished),
         "weights": _weights(lab, finished),
+        "jobs": _jobs(lab, finished),
         "steps-once": _steps_once(lab, finished),
         "reported-losses": _reported(lab, finished),
         "ledger": _ledger(lab, finished),
@@ -106,6 +107,18 @@ def _weights(lab: VirtualLab, finished: Finished) -> Iterator[str]:
             wanted = _last_shift(finished, service)
         if verdict_of(finished) in ("done", "rolled-back") and proxy.in_force != wanted:
             yield f"{service}: the run is {verdict_of(finished)}, and the weights in force are {proxy.in_force}, not {wanted}"
+
+
+def _jobs(lab: VirtualLab, finished: Finished) -> Iterator[str]:
+    """After a rollback the same jobs run as before, but for those that a fault killed; what the run started is gone."""
+    if verdict_of(finished) != "rolled-back":
+        return
+    before = {(plan.site, plan.job) for plan in lab.world.blueprint.trainers if plan.running}
+    before |= {(plan.site, plan.job) for plan in lab.world.blueprint.backends if plan.running}
+    for key, executions in lab.world.jobs.items():
+        job = executions[-1]
+        if job.running is not (key in before) and not job.died and job.spec.command != ("returned",):
+            yield f"the run is rolled-back, and job {key[1]} at {key[0]} is {'running' if job.running else 'gone'}"
 
 
 def _last_shift(finished: Finished, service: ServiceId) -> dict[SiteId, int]:

@@ -74,7 +74,7 @@ class VirtualLab:
         self.journal = WorldJournal(alive=self._is_alive, signer=self.signer)
         self.trace: list[tuple[float, str]] = []
         self.happened: list[tuple[float, ev.Event]] = []
-        """What drivers journalled, with the time of the world (their own clock may have jumped)."""
+        """All that was journalled, with the time of the world (the drivers' own clock may have jumped)."""
         self._over_s: float | None = None
         self.invariants = Invariants(self.world)
         self.book = FaultBook(self.world, faults, say=self._say, run_lasts=lambda: self._over_s is None)
@@ -172,7 +172,9 @@ class VirtualLab:
     # trace
 
     def _watch_events(self, state: st.RunState, events: Sequence[ev.Event]) -> None:
-        for event in events:
+        """People and the trace follow the journal itself: a driver may die before it tells what it wrote."""
+        fresh = [entry.event for entry in self.journal.read(RUN, after_seq=len(self.happened))]
+        for event in fresh:
             self.happened.append((self.world.now_s, event))
             if isinstance(event, ev.StepStarted):
                 self._answer(state.plan, event)

@@ -70,10 +70,14 @@ class RaiseFence:
         return Done({"epoch": call.recorded["epoch"] + 1, "holder": params.holder, "counts": list(call.recorded["counts"])})
 
     def undo(self, params: FenceParams, call: Call) -> Outcome:
-        """Give the right back. The site that loses it is closed first."""
+        """Give the right back. The site that loses it is closed first.
+
+        The fence is raised and taken back even where none is seen: a call of a driver that is no more may still be on its way, and would
+        close the epoch of a trainer that has long gone on. When someone else opened the epoch, ours can never be recorded.
+        """
         fences = {site: self._ports.vaults.newest_fence(params.workload, site=site) for site in params.sites}
         ours, back = call.stamp.key, f"{call.stamp.key}/undo"
-        if not any(fence is not None and fence.opened_by in (ours, back) for fence in fences.values()):
+        if any(f is not None and f.epoch > call.recorded["epoch"] and f.opened_by not in (ours, back) for f in fences.values()):
             return Done({"epoch": call.recorded["epoch"]})
         before = SiteId(call.recorded["holder"] or next(site for site in params.sites if site != params.holder))
         first = next((fence for fence in fences.values() if fence is not None and fence.opened_by == back), None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import assert_never
 
 import msgspec
 
+from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import JobName, SiteId
 from bridgehead.ports.scheduler import JobAbsent, JobEnded, JobRunning, JobSpec, JobState
 from bridgehead.ports.switchboard import Switchboard
@@ -26,12 +28,17 @@ def free_for_start(ports: Switchboard, site: SiteId, spec: JobSpec) -> Outcome:
 
 
 def take_away(ports: Switchboard, site: SiteId, name: JobName, *, grace_s: float, call: Call) -> Outcome:
-    """Ask the job to end, kill it when its grace is over, and say Done only when it is seen to have ended."""
+    """Ask the job to end, kill it when its grace is over, and say Done only when it is seen to have ended.
+
+    A job that does not run is told to stop, too: so the site knows this driver's epoch, and refuses a start by an older one that is late.
+    """
     scheduler = ports.scheduler(site)
     match scheduler.observe(name):
         case JobAbsent():
+            _tell_epoch(ports, site, name, call)
             return Done({"ended": "was never started"})
         case JobEnded(exit_code=exit_code):
+            _tell_epoch(ports, site, name, call)
             return Done({"exit_code": exit_code})
         case JobRunning():
             if call.now_s - call.since_s >= grace_s:
@@ -39,6 +46,11 @@ def take_away(ports: Switchboard, site: SiteId, name: JobName, *, grace_s: float
             else:
                 scheduler.stop(name, stamp=call.stamp)
             return Pending(POLL_S, {"waiting_for": f"job {name} to end", "grace_s": grace_s})
+
+
+def _tell_epoch(ports: Switchboard, site: SiteId, name: JobName, call: Call) -> None:
+    with contextlib.suppress(NotFound):  # it was never started; the epoch is known there all the same
+        ports.scheduler(site).stop(name, stamp=call.stamp)
 
 
 def is_running(state: JobState, site: SiteId) -> Outcome:
