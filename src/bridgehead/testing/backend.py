@@ -38,7 +38,7 @@ class Backend:
         writer.close()
 
     async def _answer(self, target: object, writer: asyncio.StreamWriter) -> None:
-        path, query = target.path, parse_qs(target.query)  # type: ignore[attr-defined]
+        path, query = target.path, parse_qs(target.query)  # type: ignore[attr-defined]  # the standard handler has no type for it
         if path == "/metrics":
             await _send(writer, self._metrics(), "text/plain; version=0.0.4")
             return

@@ -202,7 +202,7 @@ class TrafficSuite:
         for a in (70, 0, 100):
             driver.write(SERVICE, {A: a, B: 100 - a}, stamp=stamp())
             assert driver.reconcile(SERVICE) is False
-            rig.eventually(lambda a=a: driver.read(SERVICE) == {A: a, B: 100 - a}, within_s=5 * IN_FORCE_S)  # type: ignore[misc]
+            rig.eventually(lambda a=a: driver.read(SERVICE) == {A: a, B: 100 - a}, within_s=5 * IN_FORCE_S)  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             assert driver.reconcile(SERVICE) is False
 
     def test_sessions_stay_at_their_site(self, rig: TrafficRig) -> None:
