@@ -12,7 +12,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import msgspec
 
@@ -37,8 +37,8 @@ class Backend:
                 await self._answer(urlsplit(head.split(" ", 2)[1]), writer)
         writer.close()
 
-    async def _answer(self, target: object, writer: asyncio.StreamWriter) -> None:
-        path, query = target.path, parse_qs(target.query)  # type: ignore[attr-defined]  # the standard handler has no type for it
+    async def _answer(self, target: SplitResult, writer: asyncio.StreamWriter) -> None:
+        path, query = target.path, parse_qs(target.query)
         if path == "/metrics":
             await _send(writer, self._metrics(), "text/plain; version=0.0.4")
             return
