@@ -184,7 +184,7 @@ TAMPERING = {
     "dropped": ("DELETE FROM events WHERE seq = 3", "entry 3 is missing"),
     "swapped": ("UPDATE events SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3)", "does not follow"),
     "resigned": ("UPDATE events SET signature = (SELECT signature FROM events WHERE seq = 2) WHERE seq = 3", "signature is wrong"),
-    "cut off": ("DELETE FROM events WHERE seq = 4", "not in the given head"),
+    "cut off": ("DELETE FROM events WHERE seq = 4", "newer entries were cut off"),
 }
 
 
