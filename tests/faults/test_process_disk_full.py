@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.drivers.process import durable, procfs
+from bridgehead.drivers.process import procfs
+from bridgehead.host import durable
 from bridgehead.drivers.process.control import FileTrainingControl
 from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
 from bridgehead.kernel.errors import Transient

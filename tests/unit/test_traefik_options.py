@@ -9,10 +9,9 @@ import pytest
 import yaml
 
 from bridgehead.drivers.haproxy import HaproxyOptions, HaproxyService, HaproxyTraffic, haproxy_command
-from bridgehead.drivers.haproxy import desired as haproxy_desired
 from bridgehead.drivers.traefik import TraefikBackend, TraefikOptions, TraefikService, TraefikTraffic, find_traefik, traefik_command
-from bridgehead.drivers.traefik import desired as traefik_desired
 from bridgehead.drivers.traefik.options import rendered
+from bridgehead.host import desired
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent, Transient, Unknown
 from bridgehead.model.weights import validated_weights
 from bridgehead.testing.traffic_suite import stamp
@@ -85,10 +84,9 @@ def test_missing_program_says_what_to_do(monkeypatch, tmp_path):
     assert caught.value.code is ErrorCode.SERVER_MISSING
 
 
-@pytest.mark.parametrize("module", [traefik_desired, haproxy_desired])
-def test_J13_change_waits_for_another_process_only_so_long(module, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "LOCK_WAIT_S", 0.05)
-    file = module.DesiredFile(tmp_path / "state.json")
+def test_J13_change_waits_for_another_process_only_so_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(desired, "LOCK_WAIT_S", 0.05)
+    file = desired.DesiredFile(tmp_path / "state.json")
     handle = os.open(tmp_path / "state.json.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(handle, fcntl.LOCK_EX)
     with pytest.raises(Transient, match="another process"), file.locked():

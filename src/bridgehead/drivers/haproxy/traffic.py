@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridgehead.drivers.haproxy.desired import DesiredFile, write_durably
 from bridgehead.drivers.haproxy.options import HaproxyOptions, HaproxyService, rendered
 from bridgehead.drivers.haproxy.runtime import Runtime
+from bridgehead.host.desired import DesiredFile, write_for_proxy
 from bridgehead.kernel.errors import NotFound, PortError, Unknown
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.desired import DesiredTraffic
@@ -97,7 +97,7 @@ class HaproxyTraffic:
                 return False
         except OSError:
             pass  # absent or unreadable: writing it says what is wrong
-        write_durably(path, content)
+        write_for_proxy(path, content)
         return True
 
     def _weights(self, state: DesiredTraffic) -> dict[ServiceId, dict[SiteId, int]]:

@@ -8,8 +8,9 @@ from contextlib import suppress
 
 import msgspec
 
-from bridgehead.drivers.process import durable, procfs
+from bridgehead.drivers.process import procfs
 from bridgehead.drivers.process.statefile import read_struct
+from bridgehead.host import durable
 from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.ids import JobName, SiteId
 from bridgehead.ports.scheduler import JobEnded, JobIdentity, JobRunning

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from bridgehead.drivers.process import durable, launch, procfs, signals
+from bridgehead.drivers.process import launch, procfs, signals
 from bridgehead.drivers.process.execution import Execution, Intent, here, judge, load, numbers
 from bridgehead.drivers.process.statefile import StateDirectory, errors_as_transient, lock_within, read_struct, write_struct
+from bridgehead.host import durable
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, Transient
 from bridgehead.kernel.ids import JobName, SiteId
 from bridgehead.model.stamp import Stamp

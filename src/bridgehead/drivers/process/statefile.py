@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from bridgehead.drivers.process import durable
+from bridgehead.host import durable
 from bridgehead.kernel.errors import Conflict, Permanent, Transient
 from bridgehead.kernel.ids import Epoch, JobName, RunId, SiteId
 from bridgehead.model.stamp import Stamp

@@ -17,7 +17,8 @@ import os
 import sys
 import time
 
-from bridgehead.drivers.process import durable, procfs
+from bridgehead.drivers.process import procfs
+from bridgehead.host import durable
 
 RECORD_BYTES = 160
 FIRST_PAUSE_S = 0.02

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import time
-from urllib.parse import urlsplit
 
 import msgspec
 
-from bridgehead.kernel.errors import Permanent, Transient
+from bridgehead.host.questions import ask
+from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.ids import ServiceId, SiteId
-from bridgehead.model.answer import MAX_BODY_BYTES, refused, too_long, unanswered
 from bridgehead.model.exposition import Page, finite_sum, parse_exposition
 from bridgehead.ports.metrics import Reading
 
@@ -52,7 +50,7 @@ class TextMetrics:
         source = self._options.sources.get(service, {}).get(site)
         if source is None:
             return Reading(counters={}, read_s=time.time())
-        body = fetch(source.url, timeout_s=self._options.timeout_s)
+        body = ask(source.url, accept="text/plain;version=0.0.4", tried=_TRIED, timeout_s=self._options.timeout_s)
         read_s = time.time()
         try:
             page = parse_exposition(body.decode("utf-8"))
@@ -74,27 +72,3 @@ def counters(page: Page, labels: dict[str, str]) -> dict[str, float]:
         values.setdefault(name, []).append(sample.value)
     sums = {name: finite_sum(parts) for name, parts in values.items()}
     return {name: total for name, total in sums.items() if total is not None}
-
-
-def fetch(url: str, *, timeout_s: float) -> bytes:
-    """The page. Raises as ``TextMetrics.read``."""
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname:
-        raise Permanent("not an http:// address", tried=_TRIED, subject=url, remedy="Correct the address in the estate file.")
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
-    try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", target, headers={"Accept": "text/plain;version=0.0.4", "Connection": "close"})
-        answer = connection.getresponse()
-        body = answer.read(MAX_BODY_BYTES + 1)
-        if len(body) <= MAX_BODY_BYTES and answer.length:
-            raise http.client.IncompleteRead(body, answer.length)
-    except (OSError, http.client.HTTPException) as error:
-        raise unanswered(error, tried=_TRIED, subject=url) from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise refused(answer.status, tried=_TRIED, subject=url)
-    if len(body) > MAX_BODY_BYTES:
-        raise too_long(tried=_TRIED, subject=url)
-    return body

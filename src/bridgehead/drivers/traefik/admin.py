@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import http.client
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
 from bridgehead.drivers.traefik.options import TraefikBackend, TraefikOptions, TraefikService, child
-from bridgehead.kernel.errors import NotFound, Permanent, Transient
+from bridgehead.host.questions import ask
+from bridgehead.kernel.errors import NotFound, Transient
 from bridgehead.kernel.ids import ServiceId, SiteId
-from bridgehead.model.answer import MAX_BODY_BYTES, refused, too_long, unanswered
 from bridgehead.model.exposition import finite_sum, parse_exposition
 
 _TRIED = "read the weights in force"
@@ -44,7 +43,7 @@ def weights_in_force(options: TraefikOptions, name: ServiceId, service: TraefikS
     """
     url = f"{options.admin_url.rstrip('/')}/api/http/services/{quote(name)}@file"
     try:
-        answer = msgspec.json.decode(fetch(url, tried=_TRIED, timeout_s=options.timeout_s), type=_Answer)
+        answer = msgspec.json.decode(ask(url, accept="application/json", tried=_TRIED, timeout_s=options.timeout_s), type=_Answer)
     except NotFound as error:
         raise _drifted("the proxy does not have the service now", url) from error
     except msgspec.MsgspecError as error:
@@ -65,7 +64,7 @@ def _drifted(happened: str, url: str) -> Drifted:
 def open_requests(backend: TraefikBackend, *, timeout_s: float) -> int:
     """Requests and streams open at the backend, by its own gauge. Raises Transient when the gauge cannot be seen (never 0 then)."""
     tried = "count open requests"
-    body = fetch(backend.metrics_url, tried=tried, timeout_s=timeout_s)
+    body = ask(backend.metrics_url, accept="text/plain;version=0.0.4", tried=tried, timeout_s=timeout_s)
     try:
         matching = parse_exposition(body.decode("utf-8")).matching(backend.in_flight_labels)
     except ValueError as error:
@@ -81,27 +80,3 @@ def open_requests(backend: TraefikBackend, *, timeout_s: float) -> int:
             remedy="Set in_flight_gauge and in_flight_labels to the backend's gauge of open requests.",
         )
     return round(total)
-
-
-def fetch(url: str, *, tried: str, timeout_s: float) -> bytes:
-    """The body of a 200 answer; other answers raise as ``model.answer.refused`` says, none raises Transient."""
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname:
-        raise Permanent("not an http:// address", tried=tried, subject=url, remedy="Correct the address in the estate file.")
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
-    try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", target, headers={"Connection": "close"})
-        answer = connection.getresponse()
-        body = answer.read(MAX_BODY_BYTES + 1)
-        if len(body) <= MAX_BODY_BYTES and answer.length:
-            raise http.client.IncompleteRead(body, answer.length)
-    except (OSError, http.client.HTTPException) as error:
-        raise unanswered(error, tried=tried, subject=url) from error
-    finally:
-        connection.close()
-    if answer.status != 200:
-        raise refused(answer.status, tried=tried, subject=url)
-    if len(body) > MAX_BODY_BYTES:
-        raise too_long(tried=tried, subject=url)
-    return body

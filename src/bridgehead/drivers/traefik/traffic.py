@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bridgehead.drivers.traefik.admin import Drifted, open_requests, weights_in_force
-from bridgehead.drivers.traefik.desired import DesiredFile, write_durably
 from bridgehead.drivers.traefik.options import TraefikOptions, TraefikService, rendered
+from bridgehead.host.desired import DesiredFile, write_for_proxy
 from bridgehead.kernel.errors import NotFound, PortError, Transient, Unknown
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.desired import DesiredTraffic
@@ -40,7 +40,7 @@ class TraefikTraffic:
         Raises Permanent when the file system refuses.
         """
         with self._state.locked():
-            write_durably(self._dynamic, self._content(self._state.load()))
+            write_for_proxy(self._dynamic, self._content(self._state.load()))
 
     def read(self, service: ServiceId) -> dict[SiteId, int]:
         """See the port. Transient also while the proxy has the service otherwise than the dynamic file: not loaded yet, lost, or edited."""
@@ -56,7 +56,7 @@ class TraefikTraffic:
             state = self._state.load().admitted(stamp, subject=f"service {service}").wanting(service, wanted)
             self._state.save(state)
             try:
-                write_durably(self._dynamic, self._content(state))
+                write_for_proxy(self._dynamic, self._content(state))
             except PortError as error:
                 raise Unknown(error.happened, tried=error.tried, subject=error.subject, remedy=error.remedy) from error
 
@@ -76,7 +76,7 @@ class TraefikTraffic:
             state = self._state.load()
             content = self._content(state)
             if self._file_differs(content) or (self._proxy_differs(service, known, state) and not self._is_loading()):
-                write_durably(self._dynamic, content)
+                write_for_proxy(self._dynamic, content)
                 return True
             return False
 

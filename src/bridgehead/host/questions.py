@@ -1,6 +1,9 @@
-"""What the status of an HTTP answer means in the words of the ports; shared by the drivers that speak HTTP."""
+"""Questions over HTTP, and what the answers mean in the words of the ports; shared by the drivers that speak HTTP."""
 
 from __future__ import annotations
+
+import http.client
+from urllib.parse import urlsplit
 
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient
 
@@ -33,3 +36,30 @@ def unanswered(error: Exception, *, tried: str, subject: str) -> Transient:
 def too_long(*, tried: str, subject: str) -> Permanent:
     """The error for a body of more than ``MAX_BODY_BYTES``."""
     return Permanent(f"the answer is longer than {MAX_BODY_BYTES} bytes", tried=tried, subject=subject, remedy="Check the address.")
+
+
+def ask(url: str, *, accept: str, tried: str, timeout_s: float) -> bytes:
+    """The body of the answer to a GET. ``timeout_s`` holds for connecting and for each wait on the answer.
+
+    Raises as ``refused`` says for any status but 200, Transient without a whole answer, Permanent for an address or a body that is no good.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname:
+        raise Permanent("not an http:// address", tried=tried, subject=url, remedy="Correct the address in the estate file.")
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("GET", target, headers={"Accept": accept, "Connection": "close"})
+        answer = connection.getresponse()
+        body = answer.read(MAX_BODY_BYTES + 1)
+        if len(body) <= MAX_BODY_BYTES and answer.length:
+            raise http.client.IncompleteRead(body, answer.length)
+    except (OSError, http.client.HTTPException) as error:
+        raise unanswered(error, tried=tried, subject=url) from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise refused(answer.status, tried=tried, subject=url)
+    if len(body) > MAX_BODY_BYTES:
+        raise too_long(tried=tried, subject=url)
+    return body

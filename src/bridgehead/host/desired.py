@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from bridgehead.host.durable import write_durably
 from bridgehead.kernel.errors import Permanent, Transient
 from bridgehead.model.desired import DesiredTraffic
 
@@ -66,29 +67,15 @@ class DesiredFile:
             ) from error
 
     def save(self, state: DesiredTraffic) -> None:
-        """Make ``state`` durable. Raises as ``write_durably``."""
-        write_durably(self.path, msgspec.json.format(msgspec.json.encode(state), indent=2))
+        """Make ``state`` durable. Raises as ``write_for_proxy``."""
+        write_for_proxy(self.path, msgspec.json.format(msgspec.json.encode(state), indent=2))
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace ``path`` by ``data``: a reader sees the old or the new content, and after return the new one survives a power cut.
-
-    Raises Permanent when the file system refuses; the old content is still there then.
-    """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+def write_for_proxy(path: Path, data: bytes) -> None:
+    """Replace a file that a proxy reads. Raises Permanent when the file system refuses; the old content is still there then."""
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_durably(str(path), data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise Permanent(
             error.strerror or str(error),
             tried="write a file of the proxy",
