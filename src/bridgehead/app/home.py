@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from bridgehead.drivers.sqlite import SqliteJournal
 from bridgehead.drivers.system import is_alive
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.runbook.ledger import KeyFolder
 
 
@@ -15,14 +17,28 @@ class Home:
 
     Args:
         folder: None takes BRIDGEHEAD_HOME, else ``$XDG_STATE_HOME/bridgehead``, else ``~/.local/state/bridgehead``.
+
+    Attributes:
+        option: what a command that is printed for people needs so that it finds this home: `` --home FOLDER``, "" for the default.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = (folder or _default()).absolute()
         self.keys = KeyFolder(self.folder / "keys")
+        self.option = "" if self.folder == _default().absolute() else f" --home {shlex.quote(str(self.folder))}"
 
     def journal(self) -> SqliteJournal:
-        """Open the journal; it is made when absent."""
+        """Open the journal; it is made when absent. Raises BAD_USAGE when the folder cannot be one."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BridgeheadError(
+                ErrorCode.BAD_USAGE,
+                tried="open the home",
+                subject=str(self.folder),
+                happened=error.strerror or str(error),
+                remedy="Name a folder that you may write to, by --home or BRIDGEHEAD_HOME.",
+            ) from error
         return SqliteJournal(self.folder / "journal.db", signer=self.keys, alive=is_alive)
 
 

@@ -1,28 +1,41 @@
-"""Runs: the use cases behind ``bridgehead run`` and ``bridgehead ledger``."""
+"""Runs: the use cases behind ``bridgehead run``. Nothing heavy is imported before a run is driven: verbs that only look start quickly."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from bridgehead.app.home import Home
-from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, PortError
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, Permanent, PortError
 from bridgehead.kernel.ids import Person, RunId, StepId
 from bridgehead.model import event as ev
 from bridgehead.model.runbook import ApprovalStep, Runbook, TaskStep
-from bridgehead.ports.journal import Journal
-from bridgehead.ports.switchboard import Switchboard
+from bridgehead.ports.journal import DriverIdentity, Entry, Journal
 from bridgehead.runbook import state as st
-from bridgehead.runbook.apply import fold
-from bridgehead.runbook.engine import Engine, Watcher, open_run, read_state
+from bridgehead.runbook.apply import apply, fold
 
+if TYPE_CHECKING:
+    from bridgehead.ports.switchboard import Switchboard
+    from bridgehead.runbook.engine import Engine, Watcher
+
+WATCH_S = 0.2
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+def name_for(runbook: Runbook, *, now_s: float) -> str:
+    """The name of a run that the user did not name: the runbook's, as far as it fits, and the time."""
+    words = re.sub(r"[^A-Za-z0-9._-]+", "-", runbook.name).strip("._-") or "run"
+    return f"{words[:80]}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(now_s))}"
+
+
 def start(home: Home, runbook: Runbook, connections: dict[str, Any], *, name: str, by: str) -> RunId:
-    """Open a run; ``drive`` makes it go. Raises BAD_USAGE for a name that is taken or not a name."""
+    """Open a run; ``drive`` makes it go. Raises BAD_USAGE for a name that is taken or not a name, BAD_INPUT and port errors for
+    connections that cannot be made; nothing is opened then."""
+    from bridgehead.app import wiring
+    from bridgehead.runbook.engine import open_run
+
     if not _NAME.fullmatch(name):
         raise BridgeheadError(
             ErrorCode.BAD_USAGE,
@@ -31,6 +44,7 @@ def start(home: Home, runbook: Runbook, connections: dict[str, Any], *, name: st
             happened="this cannot be the name of a run",
             remedy="Use letters, digits, '.', '_' and '-', at most 100, beginning with a letter or digit.",
         )
+    wiring.connect(connections)
     run = RunId(name)
     try:
         open_run(home.journal(), run, runbook, estate=connections, by=by, at_s=time.time())
@@ -40,18 +54,27 @@ def start(home: Home, runbook: Runbook, connections: dict[str, Any], *, name: st
             tried="start a run",
             subject=name,
             happened="a run of that name exists",
-            remedy=f"`bridgehead run resume {name}` goes on with it; choose another --name for a new one.",
+            remedy=f"`bridgehead run resume {name}{home.option}` goes on with it; choose another --name for a new one.",
         ) from conflict
+    except Permanent as error:
+        error.remedy = "Free disk space there, then start it again; nothing was begun."
+        raise
     return run
 
 
 def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engine], None] = lambda engine: None) -> st.RunState:
-    """Drive the run in this process until it ends, needs a person, or is told to stop. Raises RUN_BUSY, RUN_NOT_FOUND."""
+    """Drive the run in this process until it ends, needs a person, or is told to stop.
+
+    Raises:
+        BridgeheadError: RUN_NOT_FOUND, RUN_BUSY when another live process drives it or took it over.
+        Permanent: the journal has no space; what was written until then counts.
+    """
     from bridgehead.app import wiring
     from bridgehead.drivers.system import SystemClock, this_driver
+    from bridgehead.runbook.engine import Engine
 
     journal = home.journal()
-    first = _entries(journal, run)[0]
+    first = entries_of(home, run, journal=journal)[0].event
     assert isinstance(first, ev.RunOpened)
     ports = wiring.connect(first.estate)
     engine = Engine(
@@ -64,7 +87,28 @@ def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engi
         watcher=watcher,
     )
     on_engine(engine)
-    return engine.drive(run)
+    try:
+        return engine.drive(run)
+    except Permanent as error:
+        error.remedy = f"Free disk space there, then `bridgehead run resume {run}{home.option}` goes on from what was written."
+        raise
+    except Conflict as error:
+        raise busy(home, run, "another process took it over; this one has stopped") from error
+    except BridgeheadError as error:
+        if error.code is ErrorCode.RUN_BUSY:
+            raise busy(home, run, error.happened) from error
+        raise
+
+
+def busy(home: Home, run: RunId, happened: str) -> BridgeheadError:
+    """The error that another process drives the run."""
+    return BridgeheadError(
+        ErrorCode.RUN_BUSY,
+        tried="drive the run",
+        subject=str(run),
+        happened=happened,
+        remedy=f"`bridgehead run watch {run}{home.option}` follows it. To drive it here instead, end that process first.",
+    )
 
 
 def keep_weights(ports: Switchboard) -> list[str]:
@@ -79,47 +123,77 @@ def keep_weights(ports: Switchboard) -> list[str]:
     return drifted
 
 
-def state_of(home: Home, run: RunId) -> st.RunState:
-    """The run's state from its journal. Raises RUN_NOT_FOUND."""
+def entries_of(home: Home, run: RunId, *, journal: Journal | None = None) -> list[Entry]:
+    """The run's whole journal. Raises RUN_NOT_FOUND, JOURNAL_DAMAGED."""
     try:
-        return read_state(home.journal(), run)
+        return (journal or home.journal()).read(run)
     except NotFound as error:
-        raise _not_found(run) from error
+        raise not_found(home, run) from error
+
+
+def state_of(home: Home, run: RunId, *, journal: Journal | None = None) -> st.RunState:
+    """The run's state from its journal. Raises RUN_NOT_FOUND, JOURNAL_DAMAGED."""
+    return _folded(home, run, entries_of(home, run, journal=journal))
+
+
+def follow(home: Home, run: RunId) -> Iterator[tuple[st.RunState, DriverIdentity | None]]:
+    """The run's state and its driver, again and again, until it has ended or needs a person; reads only what is new."""
+    journal = home.journal()
+    entries = entries_of(home, run, journal=journal)
+    state, seq = _folded(home, run, entries), entries[-1].seq
+    while True:
+        yield state, journal.holder(run)
+        if isinstance(state.mode, st.Ended | st.NeedsPerson):
+            return
+        time.sleep(WATCH_S)
+        if journal.head_seq(run) != seq:
+            for entry in journal.read(run, after_seq=seq):
+                state, seq = apply(state, entry.event), entry.seq
 
 
 def approve(home: Home, run: RunId, step: StepId, *, by: Person, comment: str, yes: bool) -> None:
-    """Approve or reject. Raises RUN_STATE when the step does not wait for ``by``."""
+    """Approve or reject. Raises RUN_STATE when the step does not wait for ``by``, or no longer."""
+    tried = f"{'approve' if yes else 'reject'} step '{step}'"
 
     def word(state: st.RunState) -> ev.Event:
-        plan_step = state.plan.steps.get(step)
-        if not isinstance(plan_step, ApprovalStep) or not isinstance(state.steps[step], st.Asking):
-            raise _wrong_state(run, f"approve step '{step}'", "it does not wait for an approval")
+        plan_step, now = _known_step(home, state, step, tried=tried), state.steps[step]
+        if not isinstance(plan_step, ApprovalStep):
+            raise _wrong_state(home, run, tried, "it is not an approval")
+        if not isinstance(now, st.Asking):
+            raise _wrong_state(home, run, tried, "it does not wait for an approval now")
         if by not in plan_step.approvers:
             people = ", ".join(plan_step.approvers)
-            raise _wrong_state(run, f"approve step '{step}'", f"{by} may not decide it", f"These may: {people}.")
+            raise _wrong_state(home, run, tried, f"{by} may not decide it", f"These may: {people}.")
+        if yes and by in now.approved_by:
+            raise _wrong_state(home, run, tried, f"{by} approved it before; {plan_step.quorum} different people are needed")
+        paused_s = state.paused_total_s - now.paused_before_s
+        on_hold = isinstance(state.mode, st.OnHold)  # time on hold does not count
+        if yes and not on_hold and time.time() > now.started_s + plan_step.deadline_s + paused_s:
+            remedy = f"`bridgehead run resume {run}{home.option}` lets it roll back; then start it again."
+            raise _wrong_state(home, run, tried, "the time for approving is over", remedy)
         return ev.Approved(time.time(), step, by, comment) if yes else ev.Rejected(time.time(), step, by, comment)
 
     _say(home, run, word)
 
 
-def sign_off(home: Home, run: RunId, step: StepId, *, by: Person, evidence: list[str]) -> None:
+def sign_off(home: Home, run: RunId, step: StepId, *, by: Person, evidence: Sequence[str]) -> None:
     """A person did a task. Raises RUN_STATE unless it is theirs, open, and every item has its evidence."""
+    tried = f"sign off step '{step}'"
 
     def word(state: st.RunState) -> ev.Event:
-        plan_step, now = state.plan.steps.get(step), state.steps.get(step)
-        if not isinstance(plan_step, TaskStep) or not isinstance(now, st.Assigned):
-            raise _wrong_state(run, f"sign off step '{step}'", "it is not an open task")
+        plan_step, now = _known_step(home, state, step, tried=tried), state.steps[step]
+        if not isinstance(plan_step, TaskStep):
+            raise _wrong_state(home, run, tried, "it is not a task")
+        if not isinstance(now, st.Assigned):
+            raise _wrong_state(home, run, tried, "the task is not open now")
         if by != plan_step.owner:
-            raise _wrong_state(run, f"sign off step '{step}'", f"its owner is {plan_step.owner}, not {by}")
+            raise _wrong_state(home, run, tried, f"it belongs to {plan_step.owner}, not to {by}", f"Ask {plan_step.owner} to sign it off.")
         items = plan_step.undo_checklist if now.undoing else plan_step.checklist
-        if len(evidence) != len(items):
-            raise _wrong_state(
-                run,
-                f"sign off step '{step}'",
-                f"{len(evidence)} pieces of evidence for {len(items)} items",
-                "Give --evidence once for each: " + "; ".join(items),
-            )
-        return ev.TaskSignedOff(time.time(), step, by, evidence)
+        if len(evidence) != len(items) or not all(text.strip() for text in evidence):
+            given = sum(bool(text.strip()) for text in evidence)
+            happened = f"evidence is needed for {len(items)} item{'s' if len(items) > 1 else ''}, {given} given"
+            raise _wrong_state(home, run, tried, happened, "Give --evidence once for each, in this order: " + "; ".join(items) + ".")
+        return ev.TaskSignedOff(time.time(), step, by, list(evidence))
 
     _say(home, run, word)
 
@@ -129,44 +203,50 @@ def pause(home: Home, run: RunId, *, by: str, reason: str) -> None:
 
     def word(state: st.RunState) -> ev.Event:
         if not isinstance(state.mode, st.Forward | st.Backward):
-            raise _wrong_state(run, "pause it", f"it is {mode_word(state)}")
+            raise _wrong_state(home, run, "pause the run", f"it is {mode_word(state)}")
         return ev.Paused(time.time(), by, reason)
 
     _say(home, run, word)
 
 
-def resume(home: Home, run: RunId, *, by: str) -> None:
-    """End a pause, a freeze or a stuck undo; no effect on a run that is under way (a driver is all it lacks then)."""
+def resume(home: Home, run: RunId, *, by: str) -> bool:
+    """End a pause, a freeze or a stuck undo. False (and no effect) for a run that is under way: a driver is all it can lack then."""
 
     def word(state: st.RunState) -> ev.Event | None:
         return ev.Resumed(time.time(), by) if isinstance(state.mode, st.OnHold | st.NeedsPerson) else None
 
-    _say(home, run, word)
+    return _say(home, run, word)
 
 
 def abort(home: Home, run: RunId, *, by: str, reason: str) -> bool:
     """Ask for everything to be as it was before. False (and no effect) when the run has ended already."""
-    said: list[bool] = []
 
     def word(state: st.RunState) -> ev.Event | None:
-        said.append(not isinstance(state.mode, st.Ended))
-        return ev.AbortAsked(time.time(), by, reason) if said[-1] else None
+        return None if isinstance(state.mode, st.Ended) else ev.AbortAsked(time.time(), by, reason)
 
-    _say(home, run, word)
-    return said[-1]
+    return _say(home, run, word)
 
 
 def undo(home: Home, run: RunId, *, by: str) -> RunId:
-    """Open a run that rolls a finished one back; the finished one's verdict stays. Raises RUN_STATE unless it is done."""
+    """Open a run that rolls a finished one back; the finished one's verdict stays. Raises RUN_STATE unless it is done and not undone."""
+    from bridgehead.runbook.engine import open_run
+
     journal = home.journal()
-    events = _entries(journal, run)
-    first, state = events[0], fold(events)
+    entries = entries_of(home, run, journal=journal)
+    first, state = entries[0].event, _folded(home, run, entries)
     assert isinstance(first, ev.RunOpened)
     if not isinstance(state.mode, st.Ended) or state.mode.verdict is not ev.Verdict.DONE:
-        raise _wrong_state(run, "undo it", f"it is {mode_word(state)}", "A run under way is rolled back by `bridgehead run abort`.")
+        abort_it = (
+            "" if isinstance(state.mode, st.Ended) else f"`bridgehead run abort {run}{home.option}` rolls it back while it is under way."
+        )
+        raise _wrong_state(home, run, "undo the run", f"it is {mode_word(state)}; only a run that is done can be undone", abort_it)
     steps = {step_id: ev.DoneBefore(step.recorded, step.applied) for step_id, step in state.steps.items() if isinstance(step, st.Finished)}
     back = RunId(f"{run}-undo")
-    open_run(journal, back, first.runbook, estate=first.estate, by=by, at_s=time.time(), undoes=ev.Undoes(run, steps))
+    try:
+        open_run(journal, back, first.runbook, estate=first.estate, by=by, at_s=time.time(), undoes=ev.Undoes(run, steps))
+    except Conflict as conflict:
+        remedy = f"`bridgehead run explain {back}{home.option}` says how far that one is."
+        raise _wrong_state(home, run, "undo the run", f"there is a run {back} already", remedy) from conflict
     return back
 
 
@@ -187,43 +267,61 @@ def mode_word(state: st.RunState) -> str:
             return verdict.value
 
 
-def _say(home: Home, run: RunId, word: Callable[[st.RunState], ev.Event | None]) -> None:
-    """Append an operator's word; when others wrote meanwhile, look again before saying it."""
-    journal = home.journal()
-    while True:
-        events = _entries(journal, run)
-        event = word(fold(events))
-        if event is None:
-            return
-        try:
-            journal.append(run, [event], after_seq=len(events), holder=None)
-            return
-        except Conflict:
-            continue
-
-
-def _entries(journal: Journal, run: RunId) -> list[ev.Event]:
-    try:
-        return [entry.event for entry in journal.read(run)]
-    except NotFound as error:
-        raise _not_found(run) from error
-
-
-def _not_found(run: RunId) -> BridgeheadError:
+def not_found(home: Home, run: RunId) -> BridgeheadError:
+    """The error that there is no such run."""
     return BridgeheadError(
         ErrorCode.RUN_NOT_FOUND,
         tried="find the run",
         subject=str(run),
-        happened="this home has no run of that name",
-        remedy="`bridgehead run list` shows all; --home or BRIDGEHEAD_HOME names another home.",
+        happened=f"there is no run of that name in {home.folder}",
+        remedy=f"`bridgehead run list{home.option}` shows all; --home or BRIDGEHEAD_HOME names another home.",
     )
 
 
-def _wrong_state(run: RunId, tried: str, happened: str, remedy: str = "") -> BridgeheadError:
+def _say(home: Home, run: RunId, word: Callable[[st.RunState], ev.Event | None]) -> bool:
+    """Append an operator's word; when others wrote meanwhile, look again before saying it. False when there was nothing to say."""
+    journal = home.journal()
+    while True:
+        entries = entries_of(home, run, journal=journal)
+        event = word(_folded(home, run, entries))
+        if event is None:
+            return False
+        try:
+            journal.append(run, [event], after_seq=entries[-1].seq, holder=None)
+            return True
+        except Conflict:
+            continue
+        except Permanent as error:
+            error.remedy = "Free disk space there, then give this command again; nothing was written."
+            raise
+
+
+def _folded(home: Home, run: RunId, entries: Sequence[Entry]) -> st.RunState:
+    """Raises JOURNAL_DAMAGED for events that no engine writes in this order: somebody changed the journal, or its disk did."""
+    try:
+        return fold(entry.event for entry in entries)
+    except (ValueError, KeyError, AssertionError) as error:
+        raise BridgeheadError(
+            ErrorCode.JOURNAL_DAMAGED,
+            tried="read the run's journal",
+            subject=f"{home.folder / 'journal.db'}, run {run}",
+            happened=f"its entries do not make a run ({type(error).__name__}: {error})",
+            remedy=f"`bridgehead ledger verify {run}{home.option}` says which entries hold. Restore the journal from a copy.",
+        ) from error
+
+
+def _known_step(home: Home, state: st.RunState, step: StepId, *, tried: str) -> object:
+    if step not in state.plan.steps:
+        known = ", ".join(state.plan.steps)
+        raise _wrong_state(home, state.run, tried, "the run has no such step", f"Its steps: {known}.")
+    return state.plan.steps[step]
+
+
+def _wrong_state(home: Home, run: RunId, tried: str, happened: str, remedy: str = "") -> BridgeheadError:
     return BridgeheadError(
         ErrorCode.RUN_STATE,
         tried=tried,
         subject=f"run {run}",
         happened=happened,
-        remedy=remedy or f"`bridgehead run explain {run}` says what it waits for.",
+        remedy=remedy or f"`bridgehead run explain {run}{home.option}` says what it waits for and what you can do.",
     )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import json
+import shlex
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
 
 from bridgehead.app.runs import mode_word
 from bridgehead.kernel.ids import RunId, StepId
-from bridgehead.model.event import Phase
+from bridgehead.model.event import Phase, Verdict
 from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, Step, TaskStep
+from bridgehead.ports.journal import DriverIdentity
 from bridgehead.runbook import state as st
 from bridgehead.runbook.gates import judge
 
@@ -28,7 +32,14 @@ class StepView(msgspec.Struct, frozen=True):
 
 
 class RunView(msgspec.Struct, frozen=True):
-    """A run. ``waits_for`` lists, in plain words, what has to happen next and who has to do it."""
+    """A run.
+
+    Attributes:
+        reason: why it is in this mode, "" when that needs no reason.
+        driver: who drives it now, "" for nobody.
+        waits_for: in plain words, what has to happen next and who has to do it.
+        what_you_can_do: complete commands, each with a comment behind ``#`` where it is not plain what it does.
+    """
 
     run: RunId
     runbook: str
@@ -43,8 +54,13 @@ class RunView(msgspec.Struct, frozen=True):
     what_you_can_do: tuple[str, ...]
 
 
-def view(state: st.RunState, *, driver: str) -> RunView:
-    """The whole run. ``driver``: who drives it now, "" for nobody."""
+def view(state: st.RunState, *, driver: str, home_option: str = "") -> RunView:
+    """The whole run.
+
+    Args:
+        driver: who drives it now, "" for nobody.
+        home_option: what commands need to find the run, see ``home.Home.option``.
+    """
     steps = tuple(step_view(state, step_id) for step_id in state.plan.steps)
     return RunView(
         run=state.run,
@@ -57,8 +73,14 @@ def view(state: st.RunState, *, driver: str) -> RunView:
         driver=driver,
         steps=steps,
         waits_for=tuple(_waits_for(state, steps, driver)),
-        what_you_can_do=tuple(_verbs(state, driver)),
+        what_you_can_do=tuple(_verbs(state, driver, home_option)),
     )
+
+
+def unreadable(run: RunId, reason: str, *, home_option: str) -> RunView:
+    """A run whose journal is damaged."""
+    verify = f"bridgehead ledger verify {run}{home_option}"
+    return RunView(run, "", "unreadable", reason, 0.0, 0.0, 0, "", (), (), (verify,))
 
 
 def step_view(state: st.RunState, step_id: StepId) -> StepView:
@@ -66,6 +88,11 @@ def step_view(state: st.RunState, step_id: StepId) -> StepView:
     plan_step, step = state.plan.steps[step_id], state.steps[step_id]
     title = plan_step.title or step_id
     return StepView(step_id, title, _kind(plan_step), _word(step), _detail(plan_step, step), _deadline_s(state, plan_step, step))
+
+
+def driver_text(holder: DriverIdentity | None) -> str:
+    """Who drives, "" for nobody."""
+    return "" if holder is None else f"process {holder.pid} on {holder.host}"
 
 
 def clock_time(at_s: float) -> str:
@@ -110,40 +137,70 @@ def _word(step: st.StepState) -> str:
 def _detail(plan_step: Step, step: st.StepState) -> str:
     match step:
         case st.Working():
-            if step.error:
-                return f"attempt {step.attempt}; {step.error}"
-            return ", ".join(f"{key} {value}" for key, value in step.progress.items())
+            progress = _facts(step.progress)
+            return f"attempt {step.attempt}; {step.error}" if step.error else progress
         case st.Undoing():
-            return step.error or "taking it back"
+            return f"attempt {step.attempt}; {step.error}" if step.error else "is being taken back"
         case st.Broken():
-            return step.reason
+            return _sentences(step.reason, step.remedy)
         case st.Stuck():
-            return f"{step.reason} -> {step.instruction}"
+            return _sentences(step.reason, step.instruction)
+        case st.Undone(kept=True):
+            return f"its effect stays: {plan_step.undo_reason}" if isinstance(plan_step, ActionStep) else "its effect stays"
         case st.Measuring():
             assert isinstance(plan_step, GateStep)
             judgement = judge(plan_step, step.samples)
             return f"{judgement.verdict.value}: {judgement.text}" + ("; a person was called" if step.paged else "")
         case st.Asking():
             assert isinstance(plan_step, ApprovalStep)
-            return f"{len(step.approved_by)} of {plan_step.quorum} approvals; asked: {', '.join(plan_step.approvers)}"
+            asked = ", ".join(person for person in plan_step.approvers if person not in step.approved_by)
+            question = f"{plan_step.text} " if plan_step.text else ""
+            return f"{question}{len(step.approved_by)} of {plan_step.quorum} approvals; asked: {asked}"
         case st.Assigned():
             assert isinstance(plan_step, TaskStep)
             items = plan_step.undo_checklist if step.undoing else plan_step.checklist
             return f"{plan_step.owner}: {'; '.join(items)}"
         case st.Finished():
-            return ", ".join(f"{key} {_short(value)}" for key, value in {**step.applied, **step.verified}.items())
+            return _facts({**step.applied, **step.verified})
         case _:
             return ""
 
 
+def _sentences(*texts: str) -> str:
+    return " ".join(f"{text[0].upper()}{text[1:].rstrip('.')}." for text in texts if text)
+
+
+def _facts(evidence: dict[str, object]) -> str:
+    """What is known, for people: ``job new, exit code 0``."""
+    return ", ".join(_fact(key, value) for key, value in evidence.items() if value not in (None, "", [], {}))
+
+
+def _fact(key: str, value: object) -> str:
+    if isinstance(value, float | int) and not isinstance(value, bool) and key.endswith("_s"):
+        return f"{key[:-2].replace('_', ' ')} {value:.4g} s"
+    return f"{key.replace('_', ' ')} {_short(value)}"
+
+
 def _short(value: object) -> str:
-    text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    match value:
+        case bool():
+            text = "yes" if value else "no"
+        case float():
+            text = f"{value:.3f}"
+        case list() | tuple():
+            text = "; ".join(map(str, value))
+        case dict():
+            text = json.dumps(value, ensure_ascii=False)
+        case _:
+            text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _deadline_s(state: st.RunState, plan_step: Step, step: st.StepState) -> float | None:
     if not isinstance(step, st.Working | st.Measuring | st.Asking | st.Assigned | st.Holding | st.Undoing):
         return None
+    if not isinstance(state.mode, st.Forward | st.Backward):
+        return None  # nothing fails for want of time while the run stands still
     if isinstance(step, st.Undoing):
         limit_s = plan_step.undo_deadline_s if isinstance(plan_step, ActionStep) else 0.0
     else:
@@ -153,48 +210,84 @@ def _deadline_s(state: st.RunState, plan_step: Step, step: st.StepState) -> floa
 
 def _reason(state: st.RunState) -> str:
     match state.mode:
-        case st.Backward(reason=reason) | st.OnHold(reason=reason) | st.NeedsPerson(reason=reason) | st.Ended(reason=reason):
+        case st.Backward(reason=reason) | st.NeedsPerson(reason=reason) | st.Ended(reason=reason):
             return reason
-        case _:
+        case st.OnHold(by=by, reason=reason) | st.Abandoning(by=by, reason=reason):
+            return f"by {by}: {reason}"
+        case st.Forward():
             return ""
+        case _:
+            assert_never(state.mode)
 
 
 def _waits_for(state: st.RunState, steps: tuple[StepView, ...], driver: str) -> list[str]:
     match state.mode:
         case st.Ended():
             return []
-        case st.NeedsPerson() | st.Abandoning():
-            return [f"a person, at step '{step.id}': {step.detail}" for step in steps if step.state == "stuck"]
-        case st.OnHold():
-            return ["an operator who resumes or aborts it"]
-        case _:
+        case st.NeedsPerson():
+            stuck = [(step_id, step) for step_id, step in state.steps.items() if isinstance(step, st.Stuck)]
+            people = [f"a person, at step '{step_id}': {_sentences(step.instruction)}" for step_id, step in stuck]
+            return people + _later([step.id for step in steps if step.state in ("to-undo", "undoing", "assigned (undo)")])
+        case st.OnHold(since_s=since_s, direction=direction):
+            then = "it goes on by itself" if isinstance(direction, st.Backward) else "it rolls back by itself"
+            expires_s = since_s + state.plan.runbook.pause_expires_s
+            return [f"an operator who resumes or aborts it, since {clock_time(since_s)}; {then} at {clock_time(expires_s)}"]
+        case st.Abandoning():
+            return [] if driver else ["a process that writes down its end"]
+        case st.Forward() | st.Backward():
             pass
-    lines = [] if driver else [f"a process that drives it: `bridgehead run resume {state.run}`"]
+        case _:
+            assert_never(state.mode)
+    lines = [] if driver else ["a process that drives it: nobody does now, so nothing happens"]
     for step in steps:
-        if step.id in state.active and step.state != "failed":
+        if step.id in state.active and step.state not in ("failed", "to-undo"):
             until = "" if step.deadline_s is None else f" (until {clock_time(step.deadline_s)})"
             lines.append(f"step '{step.id}', {step.state}{until}{': ' + step.detail if step.detail else ''}")
-    return lines
+    return lines + _later([step.id for step in steps if step.state == "to-undo"])
 
 
-def _verbs(state: st.RunState, driver: str) -> list[str]:
-    run = state.run
+def _later(steps: Sequence[StepId]) -> list[str]:
+    """What is still in its changed state, and stays so when a person ends the run."""
+    return [f"after that, to be undone: {', '.join(reversed(steps))}"] if steps else []
+
+
+def _verbs(state: st.RunState, driver: str, home_option: str) -> list[str]:
+    def command(verb: str, rest: str = "", *, comment: str = "") -> str:
+        text = f"bridgehead {verb} {state.run}{' ' + rest if rest else ''}{home_option}"
+        return f"{text}  # {comment}" if comment else text
+
     match state.mode:
         case st.Ended(verdict=verdict):
-            return [f"bridgehead run undo {run}"] if verdict == "done" else []
-        case st.OnHold():
-            return [f"bridgehead run resume {run}", f"bridgehead run abort {run}"]
-        case st.NeedsPerson() | st.Abandoning():
+            undo = [command("run undo", comment="roll it back")] if verdict is Verdict.DONE else []
+            return [command("ledger show", comment="all that happened"), *undo]
+        case st.OnHold(direction=direction):
+            back = "go on rolling back" if isinstance(direction, st.Backward) else "roll back"
+            return [command("run resume", comment="go on"), command("run abort", comment=back)]
+        case st.NeedsPerson():
             return [
-                f"bridgehead run resume {run}   (after the cause is gone: tries the undo again)",
-                f"bridgehead run abort {run}   (ends here)",
+                command("run resume", comment="when you have done that: the undo looks again and goes on"),
+                command("run abort", comment="end the run here; what is not undone stays as it is"),
             ]
-        case _:
+        case st.Abandoning():
+            return [] if driver else [command("run resume", comment="write down its end")]
+        case st.Forward() | st.Backward():
             pass
-    verbs = [f"bridgehead run watch {run}" if driver else f"bridgehead run resume {run}"]
+        case _:
+            assert_never(state.mode)
+    verbs = [command("run watch") if driver else command("run resume", comment="drive it in this terminal")]
     for step_id, step in state.steps.items():
+        plan_step = state.plan.steps[step_id]
         if isinstance(step, st.Asking):
-            verbs.append(f"bridgehead run approve {run} {step_id} --as NAME")
+            assert isinstance(plan_step, ApprovalStep)
+            first, *others = [person for person in plan_step.approvers if person not in step.approved_by] or plan_step.approvers
+            may = f"or --as {', '.join(others)}" if others else ""
+            verbs += [command("run approve", f"{step_id} --as {shlex.quote(first)}", comment=may)]
+            verbs += [command("run reject", f"{step_id} --as {shlex.quote(first)}", comment="roll back")]
         if isinstance(step, st.Assigned):
-            verbs.append(f"bridgehead run done {run} {step_id} --as NAME --evidence TEXT")
-    return [*verbs, f"bridgehead run pause {run}", f"bridgehead run abort {run}"]
+            assert isinstance(plan_step, TaskStep)
+            items = plan_step.undo_checklist if step.undoing else plan_step.checklist
+            evidence = " ".join(f"--evidence {shlex.quote(item + ': ...')}" for item in items)
+            verbs.append(command("run done", f"{step_id} --as {shlex.quote(plan_step.owner)} {evidence}"))
+    if isinstance(state.mode, st.Backward):
+        return [*verbs, command("run pause")]
+    return [*verbs, command("run pause"), command("run abort", comment="roll back")]

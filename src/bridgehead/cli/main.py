@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
+from collections.abc import Sequence
 
 import cyclopts
 
 from bridgehead import __version__
-from bridgehead.kernel.errors import BridgeheadError, ExitCode
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 
 app = cyclopts.App(
     name="bridgehead",
     help="Move GPU clusters between datacenters while they work, and bring them back after a disaster.",
     version=__version__,
     result_action="return_value",
+    exit_on_error=False,
+    print_error=False,
 )
 app.command("bridgehead.cli.demo:demo", name="demo", help="Move a training job and an inference service between two sites on this machine.")
 app.command("bridgehead.cli.run:app", name="run", help="Start, watch and steer runs of runbooks.")
@@ -23,31 +29,100 @@ app.command("bridgehead.cli.lint:app", name="runbook", help="Check runbook files
 app.command("bridgehead.cli.schema:app", name="schema", help="Print JSON Schemas for editors.")
 app.command("bridgehead.cli.dst:app", name="dst", help="Simulate whole moves under seeded faults and check that nothing is lost.")
 
+READER_LEFT = 128 + 13
+"""As a program that dies of SIGPIPE."""
+
 
 def main() -> None:
     """Run the command line; never returns."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a sign is no reason to fail
+    else:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
+    code = call(sys.argv[1:])
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.exit(code)
+    # Whatever could not be written would be tried again, and complained about, when Python ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Carry one command out; errors become messages on stderr. Returns the exit code."""
     try:
-        result = app()
+        _require_verb(arguments)
+        result = app(arguments)
+        sys.stdout.flush()
     except BridgeheadError as error:
-        sys.exit(show(error))
+        return show(error)
+    except cyclopts.CycloptsError as error:
+        return show(_wrong_use(" ".join(error.command_chain or ()), str(error)))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        return 128 + 2
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
-    sys.exit(result if isinstance(result, int) else ExitCode.DONE)
+        return READER_LEFT
+    except OSError as error:
+        return show(_refused(error))
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        return show(_fault_of_ours(error))
+    return result if isinstance(result, int) else ExitCode.DONE
 
 
 def show(error: BridgeheadError) -> ExitCode:
     """Print an error for people, and return its exit code."""
-    print(f"error [{error.code.value}]: could not {error.tried}", file=sys.stderr)
-    print(f"  on:   {error.subject}", file=sys.stderr)
-    print("  what: " + error.happened.replace("\n", "\n        "), file=sys.stderr)
+    lines = [f"error [{error.code.value}]: could not {error.tried}", f"  on:   {error.subject}"]
+    lines.append("  what: " + error.happened.replace("\n", "\n        "))
     if error.remedy:
-        print(f"  do:   {error.remedy}", file=sys.stderr)
-    print(f"  more: {error.anchor}", file=sys.stderr)
+        lines.append(f"  do:   {error.remedy}")
+    lines.append(f"  more: {error.anchor}")
+    with contextlib.suppress(OSError):  # nobody reads it: the exit code still tells
+        print("\n".join(lines), file=sys.stderr, flush=True)
     return error.exit_code
+
+
+def _require_verb(arguments: Sequence[str]) -> None:
+    """Refuse a group of verbs without a verb: a script whose variable is empty must not succeed. Without any word, help is right."""
+    chain, apps, rest = app.parse_commands(arguments)
+    if not chain or rest or apps[-1].default_command is not None:
+        return
+    verbs = ", ".join(name for name in apps[-1] if not name.startswith("-"))
+    raise _wrong_use(" ".join(chain), f"a verb is missing; there are {verbs}")
+
+
+def _wrong_use(command: str, happened: str) -> BridgeheadError:
+    words = f"bridgehead {command}".strip()
+    return BridgeheadError(
+        ErrorCode.BAD_USAGE,
+        tried="understand the command",
+        subject=words,
+        happened=happened.rstrip("."),
+        remedy=f"`{words} --help` shows how it is used.",
+    )
+
+
+def _refused(error: OSError) -> BridgeheadError:
+    return BridgeheadError(
+        ErrorCode.PORT_PERMANENT,
+        tried="carry out the command",
+        subject=str(error.filename or "this machine"),
+        happened=error.strerror or str(error),
+        remedy="Remove the cause (space, rights, a path) and give the command again.",
+    )
+
+
+def _fault_of_ours(error: Exception) -> BridgeheadError:
+    return BridgeheadError(
+        ErrorCode.INTERNAL,
+        tried="carry out the command",
+        subject=f"bridgehead {__version__}",
+        happened=f"{type(error).__name__}: {error}",
+        remedy="Please report it with the lines above. Runs are safe: `bridgehead run resume` goes on from the journal.",
+    )
 
 
 if __name__ == "__main__":

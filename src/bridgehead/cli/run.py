@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import getpass
+import os
 import signal
 import sys
 import time
@@ -18,10 +20,20 @@ from bridgehead.kernel.ids import Person, RunId, StepId
 
 if TYPE_CHECKING:
     from bridgehead.app.home import Home
+    from bridgehead.app.views import RunView
+    from bridgehead.ports.journal import Journal
     from bridgehead.runbook.engine import Engine
     from bridgehead.runbook.state import RunState
 
 app = App(name="run", help="Start, watch and steer runs of runbooks.")
+
+
+class Goal(enum.Enum):
+    """What a command wants of a run, and so which end is exit code 0."""
+
+    DONE = "done"
+    AS_BEFORE = "as before"
+    """Rolled back, or taken over by a person."""
 
 
 def _home(folder: Path | None) -> Home:
@@ -31,11 +43,17 @@ def _home(folder: Path | None) -> Home:
 
 
 def _who(name: str | None) -> str:
-    return name or getpass.getuser()
+    """Who says so. A container may run under a number that has no login name."""
+    try:
+        return name or getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 @app.command
-def start(runbook: Path, /, *, estate: Path, name: str | None = None, home: HomeOption = None, json: JsonOption = False) -> int:
+def start(
+    runbook: Path, /, *, estate: Path, name: str | None = None, by: AsOption = None, home: HomeOption = None, json: JsonOption = False
+) -> int:
     """Start a run of RUNBOOK on the connections of an estate, and drive it here until it ends.
 
     Args:
@@ -48,31 +66,42 @@ def start(runbook: Path, /, *, estate: Path, name: str | None = None, home: Home
     book = runbook_files.read_runbook_file(runbook)
     connections = estate_files.load_estate(estate).connections()
     place = _home(home)
-    run = runs.start(place, book, connections, name=name or f"{book.name}-{time.strftime('%Y%m%d-%H%M%S')}", by=_who(None))
+    run = runs.start(place, book, connections, name=name or runs.name_for(book, now_s=time.time()), by=_who(by))
     return _drive(place, run, json=json)
 
 
 @app.command
 def resume(run: str, /, *, by: AsOption = None, home: HomeOption = None, json: JsonOption = False) -> int:
     """End a pause, a freeze or a stuck undo, and drive the run here if nobody does (after a crash, too)."""
-    from bridgehead.app import runs
+    from bridgehead.app import runs, views
 
     place = _home(home)
-    runs.resume(place, RunId(run), by=_who(by))
-    if place.journal().holder(RunId(run)) is not None:
-        return _show(place, RunId(run), json=json)
-    return _drive(place, RunId(run), json=json)
+    resumed = runs.resume(place, RunId(run), by=_who(by))
+    holder = place.journal().holder(RunId(run))
+    if holder is None:
+        return _drive(place, RunId(run), json=json)
+    if not resumed:
+        raise runs.busy(place, RunId(run), f"{views.driver_text(holder)} drives it, and it is not on hold: there is nothing to resume")
+    print(f"{run} goes on; {views.driver_text(holder)} drives it", file=sys.stderr)
+    return _show(place, RunId(run), json=json)
 
 
 @app.command
-def abort(run: str, /, *, reason: str = "asked for", by: AsOption = None, home: HomeOption = None, json: JsonOption = False) -> int:
-    """Put everything back as it was before the run. Does nothing when the run has ended."""
-    from bridgehead.app import runs
+def abort(run: str, /, *, reason: str = "no reason given", by: AsOption = None, home: HomeOption = None, json: JsonOption = False) -> int:
+    """Put everything back as it was before the run. Does nothing when the run has ended. Drives the way back here if nobody drives."""
+    from bridgehead.app import runs, views
 
     place = _home(home)
-    if not runs.abort(place, RunId(run), by=_who(by), reason=reason) or place.journal().holder(RunId(run)) is not None:
-        return _show(place, RunId(run), json=json)
-    return _drive(place, RunId(run), json=json)
+    asked = runs.abort(place, RunId(run), by=_who(by), reason=reason)
+    holder = place.journal().holder(RunId(run))
+    if asked and holder is None:
+        return _drive(place, RunId(run), json=json, goal=Goal.AS_BEFORE)
+    if asked:
+        watch = f"`bridgehead run watch {run}{place.option}`"
+        print(f"asked {views.driver_text(holder)} to roll {run} back; {watch} follows it", file=sys.stderr)
+    else:
+        print(f"{run} has ended before; nothing was done", file=sys.stderr)
+    return _show(place, RunId(run), json=json)
 
 
 @app.command
@@ -81,16 +110,17 @@ def undo(run: str, /, *, by: AsOption = None, home: HomeOption = None, json: Jso
     from bridgehead.app import runs
 
     place = _home(home)
-    return _drive(place, runs.undo(place, RunId(run), by=_who(by)), json=json)
+    return _drive(place, runs.undo(place, RunId(run), by=_who(by)), json=json, goal=Goal.AS_BEFORE)
 
 
 @app.command
-def pause(run: str, /, *, reason: str = "asked for", by: AsOption = None, home: HomeOption = None) -> int:
+def pause(run: str, /, *, reason: str = "no reason given", by: AsOption = None, home: HomeOption = None) -> int:
     """Start nothing new until `run resume`; calls that are out come to their end."""
     from bridgehead.app import runs
 
-    runs.pause(_home(home), RunId(run), by=_who(by), reason=reason)
-    print(f"{run} is paused; `bridgehead run resume {run}` lets it go on")
+    place = _home(home)
+    runs.pause(place, RunId(run), by=_who(by), reason=reason)
+    print(f"{run} is paused; `bridgehead run resume {run}{place.option}` lets it go on")
     return ExitCode.DONE
 
 
@@ -99,9 +129,9 @@ def approve(run: str, step: str, /, *, by: AsOption = None, comment: str = "", h
     """Approve STEP of RUN, as one of the people that it names."""
     from bridgehead.app import runs
 
-    runs.approve(_home(home), RunId(run), StepId(step), by=Person(_who(by)), comment=comment, yes=True)
-    print(f"{_who(by)} approved {step} of {run}")
-    return ExitCode.DONE
+    place = _home(home)
+    runs.approve(place, RunId(run), StepId(step), by=Person(_who(by)), comment=comment, yes=True)
+    return _said(place, RunId(run), f"{_who(by)} approved {step} of {run}")
 
 
 @app.command
@@ -109,35 +139,33 @@ def reject(run: str, step: str, /, *, by: AsOption = None, comment: str = "", ho
     """Reject STEP of RUN: the run rolls back."""
     from bridgehead.app import runs
 
-    runs.approve(_home(home), RunId(run), StepId(step), by=Person(_who(by)), comment=comment, yes=False)
-    print(f"{_who(by)} rejected {step} of {run}; it rolls back")
-    return ExitCode.DONE
+    place = _home(home)
+    runs.approve(place, RunId(run), StepId(step), by=Person(_who(by)), comment=comment, yes=False)
+    return _said(place, RunId(run), f"{_who(by)} rejected {step} of {run}: it rolls back")
 
 
 @app.command
-def done(run: str, step: str, /, *, evidence: list[str], by: AsOption = None, home: HomeOption = None) -> int:
+def done(run: str, step: str, /, *, evidence: list[str] | None = None, by: AsOption = None, home: HomeOption = None) -> int:
     """Sign a task off, with one --evidence for each item of its checklist."""
     from bridgehead.app import runs
 
-    runs.sign_off(_home(home), RunId(run), StepId(step), by=Person(_who(by)), evidence=evidence)
-    print(f"{_who(by)} signed off {step} of {run}")
-    return ExitCode.DONE
+    place = _home(home)
+    runs.sign_off(place, RunId(run), StepId(step), by=Person(_who(by)), evidence=evidence or [])
+    return _said(place, RunId(run), f"{_who(by)} signed off {step} of {run}")
 
 
 @app.command(name="list")
 def list_runs(*, home: HomeOption = None, json: JsonOption = False) -> int:
     """All runs of this home, newest first."""
-    from bridgehead.app import runs, views
-    from bridgehead.cli import display
-
     place = _home(home)
     journal = place.journal()
-    holders = {run: journal.holder(run) for run in journal.runs()}
-    found = [views.view(runs.state_of(place, run), driver=display.driver_text(holder)) for run, holder in holders.items()]
+    found = [_listed(place, run, journal) for run in journal.runs()]
     if json:
         print(msgspec.json.encode({"runs": found}).decode())
     else:
-        display.print_runs(found)
+        from bridgehead.cli import display
+
+        display.print_runs(found, home=str(place.folder))
     return ExitCode.DONE
 
 
@@ -150,37 +178,29 @@ def status(run: str, /, *, home: HomeOption = None, json: JsonOption = False) ->
 @app.command
 def explain(run: str, /, *, home: HomeOption = None, json: JsonOption = False) -> int:
     """What RUN waits for, why, until when, and what you can do now."""
-    from bridgehead.app import runs, views
-    from bridgehead.cli import display
-
-    place = _home(home)
-    seen = views.view(runs.state_of(place, RunId(run)), driver=display.driver_text(place.journal().holder(RunId(run))))
+    seen = _view(_home(home), RunId(run))
     if json:
         document = {"run": seen.run, "mode": seen.mode, "reason": seen.reason, "waits_for": seen.waits_for, "verbs": seen.what_you_can_do}
         print(msgspec.json.encode(document).decode())
     else:
-        display.print_explanation(seen)
+        _explain(seen)
     return ExitCode.DONE
 
 
 @app.command
-def watch(run: str, /, *, home: HomeOption = None) -> int:
+def watch(run: str, /, *, home: HomeOption = None, json: JsonOption = False) -> int:
     """Follow RUN until it ends; ends with the exit code that the run would have given its driver."""
-    from bridgehead.app import runs
+    from bridgehead.app import runs, views
     from bridgehead.cli import display
-    from bridgehead.runbook import state as st
 
     place = _home(home)
-    state = runs.state_of(place, RunId(run))
-    journal = place.journal()
+    seen = runs.follow(place, RunId(run))
+    state, holder = next(seen)
     with display.Live(state) as live:
-        while not isinstance(state.mode, st.Ended | st.NeedsPerson):
-            time.sleep(0.2)
-            state = runs.state_of(place, RunId(run))
-            live.show(state, driver=display.driver_text(journal.holder(RunId(run))))
-    code = _exit_code(state)
-    assert code is not None
-    return code
+        live.show(state, driver=views.driver_text(holder))
+        for state, holder in seen:
+            live.show(state, driver=views.driver_text(holder))
+    return _ended(place, state, json=json)
 
 
 @app.command(name="dry-run")
@@ -198,12 +218,29 @@ def dry_run(runbook: Path, /, *, json: JsonOption = False) -> int:
     return ExitCode.DONE if foreseen.verdict == "done" else ExitCode.NEGATIVE
 
 
-def _show(home: Home, run: RunId, *, json: bool) -> int:
+def _listed(home: Home, run: RunId, journal: Journal) -> RunView:
+    """One damaged run hides no other."""
     from bridgehead.app import runs, views
 
-    state = runs.state_of(home, run)
-    holder = home.journal().holder(run)
-    seen = views.view(state, driver="" if holder is None else f"{holder.host}/{holder.pid}")
+    try:
+        state = runs.state_of(home, run, journal=journal)
+    except BridgeheadError as error:
+        if error.code is not ErrorCode.JOURNAL_DAMAGED:
+            raise
+        return views.unreadable(run, error.happened, home_option=home.option)
+    return views.view(state, driver=views.driver_text(journal.holder(run)), home_option=home.option)
+
+
+def _view(home: Home, run: RunId) -> RunView:
+    from bridgehead.app import runs, views
+
+    journal = home.journal()
+    state = runs.state_of(home, run, journal=journal)
+    return views.view(state, driver=views.driver_text(journal.holder(run)), home_option=home.option)
+
+
+def _show(home: Home, run: RunId, *, json: bool) -> int:
+    seen = _view(home, run)
     if json:
         print(msgspec.json.encode(seen).decode())
     else:
@@ -213,46 +250,76 @@ def _show(home: Home, run: RunId, *, json: bool) -> int:
     return ExitCode.DONE
 
 
-def _drive(home: Home, run: RunId, *, json: bool) -> int:
-    """Drive with a live picture. SIGTERM and SIGINT leave the run where it is."""
+def _explain(seen: RunView) -> None:
+    """Plain sentences."""
+    print(f"{seen.run} is {seen.mode}{': ' + seen.reason if seen.reason else ''}")
+    if seen.waits_for:
+        print("It waits for:")
+        for line in seen.waits_for:
+            print(f"  - {line}")
+    if seen.what_you_can_do:
+        print("You can:")
+        for line in seen.what_you_can_do:
+            print(f"  {line}")
+
+
+def _said(home: Home, run: RunId, text: str) -> int:
+    """Confirm a person's word, and say so when nobody is there to act on it."""
+    print(text)
+    if home.journal().holder(run) is None:
+        print(f"nobody drives {run} now, so nothing happens before `bridgehead run resume {run}{home.option}`", file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _drive(home: Home, run: RunId, *, json: bool, goal: Goal = Goal.DONE) -> int:
+    """Drive with a live picture. A first SIGTERM, SIGINT or SIGHUP leaves the run where it is; a second one ends the process at once."""
     from bridgehead.app import runs
     from bridgehead.cli import display
 
     def stoppable(engine: Engine) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: engine.stop())
+        def stop(number: int, _frame: object) -> None:
+            engine.stop()
+            signal.signal(number, signal.SIG_DFL)
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                signal.signal(number, stop)
 
     with display.Live(runs.state_of(home, run)) as live:
         state = runs.drive(home, run, watcher=lambda now, events: live.show(now, driver="this process"), on_engine=stoppable)
-    if json:
-        _show(home, run, json=True)
-    else:
-        head = home.journal().read(run)[-1].hash
-        print(f"{run}: {runs.mode_word(state)}; ledger head {head}")
-    code = _exit_code(state)
-    if code is None:
-        print(f"stopped; the run waits where it is: `bridgehead run resume {run}`", file=sys.stderr)
-        return ExitCode.UNAVAILABLE
-    return code
+    return _ended(home, state, json=json, goal=goal)
 
 
-def _exit_code(state: RunState) -> int | None:
-    """0 done, 1 rolled back or abandoned, 5 stuck, None when it has not ended."""
+def _ended(home: Home, state: RunState, *, json: bool, goal: Goal = Goal.DONE) -> int:
+    """Say how the run ended, or where it stands. Returns 0 when it ended as wanted, 1 when otherwise, 7 when it was left under way.
+
+    Raises RUN_STUCK.
+    """
     from bridgehead.model.event import Verdict
     from bridgehead.runbook import state as st
 
+    run = state.run
+    if json:
+        _show(home, run, json=True)
+    else:
+        from bridgehead.app import views
+
+        seen = views.view(state, driver="")
+        head = home.journal().read(run)[-1].hash
+        print(f"{run}: {seen.mode}{' (' + seen.reason + ')' if seen.reason else ''}")
+        print(f"ledger head {head}")
     match state.mode:
-        case st.Ended(verdict=Verdict.DONE):
-            return ExitCode.DONE
-        case st.Ended():
-            return ExitCode.DONE if state.undoes is not None else ExitCode.NEGATIVE
+        case st.Ended(verdict=verdict):
+            wanted = verdict is Verdict.DONE or goal is Goal.AS_BEFORE or state.undoes is not None
+            return ExitCode.DONE if wanted else ExitCode.NEGATIVE
         case st.NeedsPerson(reason=reason):
             raise BridgeheadError(
                 ErrorCode.RUN_STUCK,
                 tried="go on with the run",
-                subject=str(state.run),
+                subject=str(run),
                 happened=reason,
-                remedy=f"`bridgehead run explain {state.run}` says what a person must do.",
+                remedy=f"`bridgehead run explain {run}{home.option}` says what a person must do.",
             )
         case _:
-            return None
+            print(f"stopped here; the run waits where it is: `bridgehead run resume {run}{home.option}` goes on", file=sys.stderr)
+            return ExitCode.UNAVAILABLE

@@ -271,9 +271,7 @@ def _step_backward(state: st.RunState, step_id: StepId, flight: Flight | None, n
 
 
 def _undo_late(plan_step: ActionStep, step: st.ToUndo | st.Undoing, why: str, now_s: float) -> Decision:
-    error = f" Last error: {step.error}." if isinstance(step, st.Undoing) and step.error else ""
-    instruction = (
-        f"Restore by hand what the step '{plan_step.id}' ({plan_step.action}) found before it began: {step.recorded}.{error} "
-        "Then `bridgehead run resume` lets the undo check it and go on; `bridgehead run abort` ends the run here."
-    )
-    return _records(ev.StepStuck(now_s, plan_step.id, f"undo did not finish: {why}", instruction))
+    error = f"; last error: {step.error}" if isinstance(step, st.Undoing) and step.error else ""
+    found = msgspec.json.encode(step.recorded, order="sorted").decode()
+    instruction = f"Restore by hand what the step '{plan_step.id}' ({plan_step.action}) found before it began: {found}"
+    return _records(ev.StepStuck(now_s, plan_step.id, f"undo did not finish: {why}{error}", instruction))

@@ -43,6 +43,21 @@ class Verifier(Protocol):
         """True when ``signature`` is right; False when it is wrong or the key is unknown."""
         ...
 
+    def knows(self, key_id: str) -> bool:
+        """Whether there is such a key."""
+        ...
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """An entry as it lies in a journal, its event unread: what was tampered with may not be an event any more, and still is judged."""
+
+    seq: int
+    payload: bytes
+    previous: str
+    hash: str
+    signature: str
+    key_id: str
+
 
 class LedgerFault(msgspec.Struct, frozen=True):
     """Where the chain does not hold, and why."""
@@ -59,29 +74,47 @@ def seal(event: Event, *, seq: int, previous: str, signer: Signer) -> Entry:
     return Entry(seq=seq, event=event, payload=payload, previous=previous, hash=entry_hash, signature=signature, key_id=signer.key_id)
 
 
-def verify_chain(entries: Sequence[Entry], verifier: Verifier, *, head: str | None = None) -> list[LedgerFault]:
+def verify_chain(entries: Sequence[Entry | Seal], verifier: Verifier, *, head: str | None = None) -> list[LedgerFault]:
     """All faults of a whole ledger, empty when it holds.
 
     Args:
-        head: hash that the newest entry must have, as printed when the run ended; detects a cut-off tail.
+        head: hash of an entry that was the newest once, as printed when the run ended or stopped; detects a cut-off tail.
     """
     faults: list[LedgerFault] = []
-    previous = ZERO_HASH
-    for expected_seq, entry in enumerate(entries, start=1):
-        if entry.seq != expected_seq:
-            faults.append(LedgerFault(entry.seq, f"entry {expected_seq} is missing"))
+    previous, before_seq = ZERO_HASH, 0
+    for entry in entries:
+        if entry.seq != before_seq + 1:
+            gap = f"entry {before_seq + 1} is" if entry.seq == before_seq + 2 else f"entries {before_seq + 1} to {entry.seq - 1} are"
+            faults.append(LedgerFault(entry.seq, f"{gap} missing before it"))
         if entry.previous != previous:
             faults.append(LedgerFault(entry.seq, "does not follow the entry before it"))
-        if chain_hash(entry.previous, entry.payload) != entry.hash:
+        if not _hash_holds(entry):
             faults.append(LedgerFault(entry.seq, "content was changed after it was written"))
-        if not verifier.verify(entry.key_id, entry.hash.encode("ascii"), bytes.fromhex(entry.signature)):
-            faults.append(LedgerFault(entry.seq, f"signature is wrong or key {entry.key_id} is unknown"))
-        previous = entry.hash
+        if not verifier.knows(entry.key_id):
+            faults.append(LedgerFault(entry.seq, f"is signed with key {entry.key_id}, which is unknown"))
+        elif not _signature_holds(entry, verifier):
+            faults.append(LedgerFault(entry.seq, "signature is wrong"))
+        previous, before_seq = entry.hash, entry.seq
     if not entries:
         faults.append(LedgerFault(0, "the ledger is empty"))
-    elif head is not None and entries[-1].hash != head:
-        faults.append(LedgerFault(entries[-1].seq, f"ends in {entries[-1].hash}, not in the given head {head}"))
+    elif head is not None and all(entry.hash != head for entry in entries):
+        text = f"is the last one, and none has the given head {head}: newer entries were cut off, or the head is another run's"
+        faults.append(LedgerFault(entries[-1].seq, text))
     return faults
+
+
+def _hash_holds(entry: Entry | Seal) -> bool:
+    try:
+        return chain_hash(entry.previous, entry.payload) == entry.hash
+    except UnicodeEncodeError:
+        return False
+
+
+def _signature_holds(entry: Entry | Seal, verifier: Verifier) -> bool:
+    try:
+        return verifier.verify(entry.key_id, entry.hash.encode("ascii"), bytes.fromhex(entry.signature))
+    except ValueError:  # not even hexadecimal
+        return False
 
 
 class KeyFolder:
@@ -102,16 +135,20 @@ class KeyFolder:
         """A detached Ed25519 signature."""
         return self._key.sign(data)
 
+    def knows(self, key_id: str) -> bool:
+        """Whether the folder has the public key of that id."""
+        return key_id.isalnum() and (self._folder / f"{key_id}.pub").exists()
+
     def verify(self, key_id: str, data: bytes, signature: bytes) -> bool:
         """Check against the public key of that id in the folder."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-        public = self._folder / f"{key_id}.pub"
-        if not key_id.isalnum() or not public.exists():
+        if not self.knows(key_id):
             return False
         try:
-            Ed25519PublicKey.from_public_bytes(bytes.fromhex(public.read_text())).verify(signature, data)
+            public = (self._folder / f"{key_id}.pub").read_text()
+            Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, data)
         except (InvalidSignature, ValueError):
             return False
         return True

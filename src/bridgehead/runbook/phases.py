@@ -66,11 +66,18 @@ def _after_phase(step: st.Working, event: ev.PhaseDone) -> st.StepState:
     match event.phase:
         case ev.Phase.PRECHECK:
             return msgspec.structs.replace(
-                step, phase=ev.Phase.APPLY, attempt=1, intent_epoch=None, since_s=event.at_s, recorded=event.evidence, retry_at_s=0.0
+                step,
+                phase=ev.Phase.APPLY,
+                attempt=1,
+                intent_epoch=None,
+                since_s=event.at_s,
+                recorded=event.evidence,
+                retry_at_s=0.0,
+                progress={},
             )
         case ev.Phase.APPLY:
             return msgspec.structs.replace(
-                step, phase=ev.Phase.VERIFY, intent_epoch=None, since_s=event.at_s, applied=event.evidence, retry_at_s=0.0
+                step, phase=ev.Phase.VERIFY, intent_epoch=None, since_s=event.at_s, applied=event.evidence, retry_at_s=0.0, progress={}
             )
         case ev.Phase.VERIFY:
             return st.Finished(

@@ -18,7 +18,7 @@ from bridgehead.kernel.hashing import ZERO_HASH
 from bridgehead.kernel.ids import Epoch, RunId
 from bridgehead.model.event import Event
 from bridgehead.ports.journal import DriverIdentity, Entry
-from bridgehead.runbook.ledger import Signer, seal
+from bridgehead.runbook.ledger import Seal, Signer, seal
 
 SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -92,6 +92,15 @@ class SqliteJournal:
                 (run, after_seq),
             )
             return [self._entry(run, row) for row in rows]
+
+    def sealed(self, run: RunId) -> list[Seal]:
+        """All entries as they lie in the file, for ``verify_chain``; whatever was done to them, they can be judged. Raises NotFound."""
+        with self._errors(f"read the journal of run {run}"):
+            columns = ", ".join(f"CAST({name} AS BLOB)" for name in ("payload", "previous", "hash", "signature", "key_id"))
+            rows = self._db.execute(f"SELECT seq, {columns} FROM events WHERE run = ? ORDER BY seq", (run,)).fetchall()
+            if not rows and self._db.execute("SELECT 1 FROM runs WHERE run = ?", (run,)).fetchone() is None:
+                raise _no_run(run)
+            return [Seal(seq, payload, *(text.decode(errors="replace") for text in texts)) for seq, payload, *texts in rows]
 
     def head_seq(self, run: RunId) -> int:
         """See the port."""

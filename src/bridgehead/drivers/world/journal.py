@@ -30,7 +30,11 @@ class WorldSigner:
 
     def verify(self, key_id: str, data: bytes, signature: bytes) -> bool:
         """See ``runbook.ledger.Verifier``."""
-        return key_id == self.key_id and hmac.compare_digest(signature, self.sign(data))
+        return self.knows(key_id) and hmac.compare_digest(signature, self.sign(data))
+
+    def knows(self, key_id: str) -> bool:
+        """See ``runbook.ledger.Verifier``."""
+        return key_id == self.key_id
 
 
 class WorldJournal:
