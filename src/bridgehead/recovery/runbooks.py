@@ -156,7 +156,16 @@ def _cut_over(move: Move) -> list[Step]:
         steps.append(ApprovalStep(StepId("approve"), move.approvers, 4 * 3600.0, needs, text=text, title="approve the cut-over"))
         before = ["approve"]
     copy = PrecopyParams(training.workload, source, target)
-    stop = HoldParams(training.workload, source, training.source_job, training.patience_s, training.on_silence)
+    stop = HoldParams(
+        training.workload,
+        source,
+        training.source_job,
+        training.patience_s,
+        training.on_silence,
+        successor_site=target,
+        successor=training.standby.name,
+        restart=training.restart,
+    )
     last = ReplicateParams(training.workload, source, target, of=hold)
     fence = FenceParams(training.workload, target, (source, target), of=hold)
     release = ReleaseParams(training.workload, source, training.source_job, target, training.standby.name, hold=hold)

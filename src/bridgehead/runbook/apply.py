@@ -65,12 +65,13 @@ def opened(event: ev.RunOpened) -> st.RunState:
 
 def apply(state: st.RunState, event: ev.Event) -> st.RunState:
     """The state after ``event``."""
+    undriven_s = max(0.0, event.at_s - state.last_s)
     state = msgspec.structs.replace(state, last_s=max(state.last_s, event.at_s))
     match event:
         case ev.RunOpened():
             raise ValueError("a run is opened once")
         case ev.DriverTook():
-            return _taken_over(state, event)
+            return _taken_over(state, event, 0.0 if isinstance(state.mode, st.OnHold) else undriven_s)
         case ev.Intent() | ev.PhaseDone() | ev.PhaseProgress() | ev.PhaseFailed():
             return phase_event(state, event)
         case ev.StepStarted() | ev.GateMeasured() | ev.Approved() | ev.Rejected() | ev.Paged():
@@ -95,18 +96,35 @@ def apply(state: st.RunState, event: ev.Event) -> st.RunState:
             assert_never(event)
 
 
-def _taken_over(state: st.RunState, event: ev.DriverTook) -> st.RunState:
-    """A new driver cannot know whether an apply whose outcome is missing happened: it looks first."""
+def _taken_over(state: st.RunState, event: ev.DriverTook, undriven_s: float) -> st.RunState:
+    """A new driver cannot know whether an apply whose outcome is missing happened: it looks first.
+
+    The time in which nobody drove the run does not count against what only a driver could have done (actions, gates, undos), or the first
+    decision after a long outage would be a rollback. Approvals, tasks and holds are people's time and go on.
+    """
     state = msgspec.structs.replace(state, epoch=event.epoch)
     for step_id in state.active:
         step = state.steps[step_id]
-        if isinstance(step, st.Working) and step.intent_epoch is not None:
-            looking = step.looking or step.phase is ev.Phase.APPLY
-            phase = ev.Phase.VERIFY if looking else step.phase
-            fresh = msgspec.structs.replace(step, phase=phase, looking=looking, intent_epoch=None, retry_at_s=0.0)
-            state = st.with_step(state, step_id, fresh)
-        elif isinstance(step, st.Undoing):
-            state = st.with_step(state, step_id, msgspec.structs.replace(step, intent_epoch=None, retry_at_s=0.0))
+        match step:
+            case st.Working(intent_epoch=None) | st.Measuring():
+                later: st.StepState = msgspec.structs.replace(step, paused_before_s=step.paused_before_s - undriven_s)
+            case st.Working():
+                looking = step.looking or step.phase is ev.Phase.APPLY
+                later = msgspec.structs.replace(
+                    step,
+                    phase=ev.Phase.VERIFY if looking else step.phase,
+                    looking=looking,
+                    intent_epoch=None,
+                    retry_at_s=0.0,
+                    paused_before_s=step.paused_before_s - undriven_s,
+                )
+            case st.Undoing():
+                later = msgspec.structs.replace(step, intent_epoch=None, retry_at_s=0.0, paused_before_s=step.paused_before_s - undriven_s)
+            case st.ToUndo():
+                later = msgspec.structs.replace(step, since_s=step.since_s + undriven_s)
+            case _:
+                continue
+        state = st.with_step(state, step_id, later)
     return state
 
 

@@ -74,13 +74,21 @@ class OnSilence(enum.StrEnum):
 
 
 class HoldParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``training.hold``: how long the trainer has for its final checkpoint, and what happens when it does not come (J10, J11)."""
+    """``training.hold``: how long the trainer has for its final checkpoint, and what happens when it does not come (J10, J11).
+
+    Attributes:
+        successor_site, successor: the standby that takes over; it must stand by before the trainer is held.
+        restart: in standby; takes the place of a trainer that obeys nobody when an undo has to bring it into a newer epoch.
+    """
 
     workload: WorkloadId
     site: SiteId
     job: JobName
     patience_s: float = 30.0
     on_silence: OnSilence = OnSilence.FAIL
+    successor_site: SiteId | None = None
+    successor: JobName | None = None
+    restart: JobSpec | None = None
 
 
 class Hold:
@@ -98,7 +106,21 @@ class Hold:
         progress = self._ports.training(params.site).progress(params.job)
         if progress.state is not TrainerState.RUNNING:
             return Failed(f"trainer '{params.job}' at {params.site} is {progress.state.value}, not running", "Look at the trainer.")
-        return Done({"step": progress.step, "epoch": progress.epoch})
+        running = is_running(self._ports.scheduler(params.site).observe(params.job), params.site)
+        if not isinstance(running, Done):
+            return running
+        waits = self._successor_waits(params)
+        return waits if isinstance(waits, Failed) else Done({"step": progress.step, "epoch": progress.epoch, **running.evidence})
+
+    def _successor_waits(self, params: HoldParams) -> Outcome:
+        """Training must not stand still for a standby that has died since it was warm."""
+        if params.successor_site is None or params.successor is None:
+            return Done()
+        running = is_running(self._ports.scheduler(params.successor_site).observe(params.successor), params.successor_site)
+        progress = reported(self._ports, params.successor_site, params.successor)
+        if isinstance(running, Done) and (progress is None or progress.state is not TrainerState.STANDBY):
+            return Failed(f"'{params.successor}' at {params.successor_site} does not stand by", "See its log.")
+        return running
 
     def apply(self, params: HoldParams, call: Call) -> Outcome:
         """Ask."""
@@ -133,14 +155,16 @@ class Hold:
         progress = control.progress(job)
         fence = self._ports.vaults.newest_fence(params.workload, site=params.site)
         reopened = fence is not None and fence.epoch > progress.epoch
-        if isinstance(self._ports.scheduler(params.site).observe(job), JobEnded):
+        seen = self._ports.scheduler(params.site).observe(job)
+        if isinstance(seen, JobEnded):
             if progress.state is TrainerState.FINISHED and not reopened:
                 return Done({"step": progress.step, "finished": True})
-            return Failed(f"trainer '{job}' at {params.site} has ended", "Start it again from the newest snapshot of the vault.")
+            return self._start_again(params, call)
         obeyed = progress.obeyed in (_order(call, "continue"), _order(call, f"release-{progress.epoch}"))
         if progress.state is TrainerState.RUNNING and obeyed and not reopened:
             return Done({"step": progress.step, "epoch": progress.epoch})
-        if progress.state is TrainerState.RUNNING and not reopened and call.now_s - call.since_s >= params.patience_s:
+        silent = progress.state is TrainerState.RUNNING and call.now_s - call.since_s >= params.patience_s
+        if silent and not reopened:
             return Done({"step": progress.step, "obeyed": False})
         if fence is None or not reopened:
             control.request(job, Continue(), order_id=_order(call, "continue"), stamp=call.stamp)
@@ -150,7 +174,17 @@ class Hold:
             return Failed(f"no verified snapshot that counts at {params.site}", "Verify the vault; release the trainer by hand.")
         order = Release(snapshot=newest.id, epoch=fence.epoch)
         control.request(job, order, order_id=_order(call, f"release-{fence.epoch}"), stamp=call.stamp)
+        the_same = isinstance(seen, JobRunning) and seen.identity.native_id == call.recorded.get("native_id")
+        if silent and the_same and params.restart is not None:
+            # It computes in a closed epoch and obeys nobody: nothing that it saves will count.
+            self._ports.scheduler(params.site).kill(job, stamp=call.stamp)
         return Pending(POLL_S, {"waiting_for": f"{job} to go on from {newest.id} in epoch {fence.epoch}"})
+
+    def _start_again(self, params: HoldParams, call: Call) -> Outcome:
+        if params.restart is None:
+            return Failed(f"trainer '{params.job}' at {params.site} has ended", "Start it again from the newest snapshot of the vault.")
+        self._ports.scheduler(params.site).start(params.restart, stamp=call.stamp)
+        return Pending(POLL_S, {"waiting_for": f"{params.restart.name} to be warm again"})
 
 
 class ReleaseParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
