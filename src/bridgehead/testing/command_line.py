@@ -91,7 +91,7 @@ class CommandLine:
 
     def run(self, *words: str | Path, env: dict[str, str] | None = None) -> Finished:
         """Carry one command out."""
-        done = subprocess.run(self._command(words), env=self.env | (env or {}), capture_output=True, timeout=PATIENCE_S, check=False)
+        done = subprocess.run(self.command(*words), env=self.env | (env or {}), capture_output=True, timeout=PATIENCE_S, check=False)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def drive(self, *words: str | Path, program: tuple[str, ...] | None = None) -> Driving:
@@ -100,7 +100,12 @@ class CommandLine:
         out, err = self.folder / f"{number}.out", self.folder / f"{number}.err"
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(
-                self._command(words, program), env=self.env, stdin=subprocess.DEVNULL, stdout=to_out, stderr=to_err, start_new_session=True
+                self.command(*words, program=program),
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=to_out,
+                stderr=to_err,
+                start_new_session=True,
             )
         self._driving.append(Driving(process, out, err))
         return self._driving[-1]
@@ -139,7 +144,8 @@ class CommandLine:
         options = ProcessOptions(directory=str(self.folder / site))
         return ProcessScheduler(SiteId(site), options).observe(JobName(name))
 
-    def _command(self, words: tuple[str | Path, ...], program: tuple[str, ...] | None = None) -> list[str]:
+    def command(self, *words: str | Path, program: tuple[str, ...] | None = None) -> list[str]:
+        """What is executed for a command."""
         return [sys.executable, *(program or self._program), *map(str, words)]
 
     def _marked(self) -> list[int]:
