@@ -14,7 +14,7 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, Snapshot, SnapshotInfo
 from bridgehead.vault.fences import Fences, counting
-from bridgehead.vault.layout import SnapshotName, snapshot_name, snapshot_name_of_key, snapshots_prefix
+from bridgehead.vault.layout import SnapshotName, is_name, snapshot_name, snapshot_name_of_key, snapshots_prefix
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of
@@ -101,6 +101,11 @@ class Catalog:
                 case PassedOver():
                     passed.append(item)
         return Survey(workload, fence, tuple(usable), tuple(passed))
+
+    def workloads(self) -> tuple[WorkloadId, ...]:
+        """All that have snapshots or fences, sorted. Two listings."""
+        keys = [key.split("/") for prefix in ("snapshots/", "fences/") for key in self._objects.blobs.list(prefix)]
+        return tuple(sorted({WorkloadId(segments[1]) for segments in keys if len(segments) == 3 and is_name(segments[1])}))
 
     def names(self, workload: WorkloadId) -> tuple[list[SnapshotName], list[str]]:
         """Listed snapshots, newest first, and keys that are no snapshot's."""

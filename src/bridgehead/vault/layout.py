@@ -112,8 +112,13 @@ def drivers_prefix(run: RunId) -> str:
     return f"state/drivers/{_checked(run)}/"
 
 
+def is_name(text: str) -> bool:
+    """Whether a workload, a site or a run may be called so."""
+    return _NAME.fullmatch(text) is not None
+
+
 def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise Permanent(
             "not a name that can be part of a key",
             tried="name an object",

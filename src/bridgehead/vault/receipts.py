@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridgehead.kernel.errors import NotFound
-from bridgehead.kernel.ids import SiteId
+from bridgehead.kernel.ids import SiteId, SnapshotId
 from bridgehead.model.snapshot import BlockRef, Receipt, Snapshot
 from bridgehead.vault.layout import receipt_key
 from bridgehead.vault.objects import Objects, parallel
@@ -37,6 +37,12 @@ def give_receipt(objects: Objects, snapshot: Snapshot, *, site: SiteId, now_s: f
     objects.blobs.delete(key)
     objects.commit(key, encode(receipt))
     return receipt
+
+
+def receipts_for(objects: Objects, snapshot: SnapshotId) -> tuple[Receipt, ...]:
+    """All receipts in this vault for a snapshot, by site. One listing. Raises Damaged."""
+    keys = [key for key in objects.blobs.list("receipts/") if key.endswith(f"/{snapshot}.json")]
+    return tuple(objects.record(key, Receipt) for key in keys)
 
 
 def _fault(objects: Objects, ref: BlockRef, snapshot: Snapshot) -> Damaged | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from bridgehead.kernel.errors import Conflict, Permanent, Transient
+import msgspec
+
+from bridgehead.kernel.errors import Conflict, NotFound, Permanent, Transient
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot
 from bridgehead.vault.objects import Objects, parallel
@@ -62,6 +65,26 @@ def restore(objects: Objects, snapshot: Snapshot, to: Path) -> None:
             release(str(scratch), lock)
     except OSError as error:
         raise _port_error(error, to) from error
+
+
+def part(snapshot: Snapshot, paths: Collection[str]) -> Snapshot:
+    """The snapshot as if it had only the files of these paths. Raises NotFound for one that it does not have."""
+    have = {file.path: file for file in snapshot.files}
+    for path in paths:
+        if path not in have:
+            raise NotFound(
+                f"there is no file {path!r}", tried="restore a file", subject=snapshot.id, remedy="`bridgehead vault show` lists its files."
+            )
+    return msgspec.structs.replace(snapshot, files=tuple(file for file in snapshot.files if file.path in paths))
+
+
+def pieces(objects: Objects, snapshot: Snapshot, file: FileEntry, begin: int, end: int) -> Iterator[memoryview]:
+    """The bytes [begin, end) of a file, block by block, each verified before it is handed out. Raises Damaged."""
+    for ref in file.blocks:
+        first, last = max(begin, ref.offset_bytes), min(end, ref.offset_bytes + ref.size_bytes)
+        if first < last:
+            block = memoryview(objects.read_block(ref.block, ref.size_bytes, owner=snapshot))
+            yield block[first - ref.offset_bytes : last - ref.offset_bytes]
 
 
 def _write(objects: Objects, snapshot: Snapshot, root: Path) -> None:

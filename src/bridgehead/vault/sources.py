@@ -9,7 +9,8 @@ from typing import Protocol
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 
-Files = Mapping[str, bytes | bytearray | memoryview]
+Files = Mapping[str, bytes | bytearray | memoryview | os.PathLike[str]]
+"""Path in the snapshot to the content, or to where the file lies on disk."""
 
 
 class Source(Protocol):
@@ -73,6 +74,8 @@ class DiskSource:
                 os.close(descriptor)
         except FileNotFoundError as error:
             raise self._changed("it was removed") from error
+        except OSError as error:
+            raise _unreadable(error, self._full_path) from error
         return data
 
     def check_unchanged(self) -> None:
@@ -95,7 +98,7 @@ class DiskSource:
 def sources_of(what: str | os.PathLike[str] | Files) -> list[Source]:
     """The files to save, sorted by path. Raises BridgeheadError for what cannot be saved whole; never leaves anything out."""
     if isinstance(what, Mapping):
-        return [MemorySource(path, what[path]) for path in sorted(what)]
+        return [_chosen(path, what[path]) for path in sorted(what)]
     root = os.fspath(what)
     if not os.path.isdir(root):
         raise bad_input(root, "it is not a folder", "Give the folder of the checkpoint.")
@@ -108,16 +111,25 @@ def sources_of(what: str | os.PathLike[str] | Files) -> list[Source]:
                 )
         for name in files:
             full = os.path.join(folder, name)
-            path = os.path.relpath(full, root).replace(os.sep, "/")
-            try:
-                path.encode()
-            except UnicodeEncodeError as error:
-                raise bad_input(ascii(full), "its name is not UTF-8", "Rename it.") from error
-            try:
-                found.append(DiskSource(path, full))
-            except FileNotFoundError as error:
-                raise bad_input(full, "it was removed while the folder was read, or its link leads nowhere", "Save again.") from error
+            found.append(_on_disk(os.path.relpath(full, root).replace(os.sep, "/"), full))
     return sorted(found, key=lambda source: source.path)
+
+
+def _chosen(path: str, content: bytes | bytearray | memoryview | os.PathLike[str]) -> Source:
+    return _on_disk(path, os.fspath(content)) if isinstance(content, os.PathLike) else MemorySource(path, content)
+
+
+def _on_disk(path: str, full_path: str) -> DiskSource:
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise bad_input(ascii(full_path), "its name is not UTF-8", "Rename it.") from error
+    try:
+        return DiskSource(path, full_path)
+    except FileNotFoundError as error:
+        raise bad_input(full_path, "it was removed while the folder was read, or its link leads nowhere", "Save again.") from error
+    except OSError as error:
+        raise _unreadable(error, full_path) from error
 
 
 def bad_input(subject: str, happened: str, remedy: str) -> BridgeheadError:
@@ -130,4 +142,8 @@ def _identity(found: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def _refuse_unreadable(error: OSError) -> None:
-    raise bad_input(str(error.filename), f"it cannot be read ({error.strerror})", "Check the rights.")
+    raise _unreadable(error, str(error.filename))
+
+
+def _unreadable(error: OSError, path: str) -> BridgeheadError:
+    return bad_input(path, f"it cannot be read ({error.strerror})", "Check the rights, and the disk.")

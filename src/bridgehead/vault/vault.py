@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
-from bridgehead.model.snapshot import Fence, Receipt, Snapshot, SnapshotInfo
+from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.catalog import Catalog, Survey
 from bridgehead.vault.fences import Fences, counting
-from bridgehead.vault.layout import snapshot_name
+from bridgehead.vault.layout import SnapshotName, snapshot_name
 from bridgehead.vault.objects import Objects
-from bridgehead.vault.receipts import give_receipt
+from bridgehead.vault.receipts import give_receipt, receipts_for
 from bridgehead.vault.replicate import Place
-from bridgehead.vault.restore import load, restore
+from bridgehead.vault.restore import load, part, pieces, restore
 from bridgehead.vault.save import SaveOrder, SaveResult, save
 from bridgehead.vault.sources import Files, sources_of
 from bridgehead.vault.vaultfile import VaultFile, create, read
@@ -57,7 +57,7 @@ class Vault:
         site: SiteId,
         context: Mapping[str, str] | None = None,
     ) -> SaveResult:
-        """Commit a folder, or files in memory (path → bytes), as the state after ``step``.
+        """Commit a folder, or chosen files (path → bytes, or the place of a file on disk), as the state after ``step``.
 
         On return it is durable. Blocks that the vault has are not written again; the same content at the same step and epoch is the same
         snapshot. A closed epoch is stored too, as evidence: ``SaveResult.counts`` is False then (J05).
@@ -75,15 +75,30 @@ class Vault:
         """The whole record. Raises NotFound, Damaged."""
         return self._catalog.snapshot(snapshot)
 
-    def restore(self, snapshot: SnapshotId, *, to: str | os.PathLike[str]) -> Snapshot:
-        """Write the files into the folder ``to``, verified; it appears at once. See ``restore.restore`` for the errors."""
+    def restore(self, snapshot: SnapshotId, *, to: str | os.PathLike[str], only: Collection[str] = ()) -> Snapshot:
+        """Write the files, or ``only`` those of these paths, into the folder ``to``, verified; it appears at once.
+
+        See ``restore.restore`` for the errors. Raises NotFound for a path that the snapshot does not have.
+        """
         found = self._catalog.snapshot(snapshot)
-        restore(self._objects, found, Path(to))
+        restore(self._objects, part(found, only) if only else found, Path(to))
         return found
+
+    def read(self, snapshot: Snapshot, file: FileEntry, *, offset_bytes: int = 0, size_bytes: int | None = None) -> Iterator[memoryview]:
+        """A file of the snapshot, or a range of it, in verified pieces of at most a block. Raises Damaged at the first bad block."""
+        return pieces(self._objects, snapshot, file, offset_bytes, file.size_bytes if size_bytes is None else offset_bytes + size_bytes)
 
     def load(self, snapshot: SnapshotId) -> dict[str, bytes]:
         """The files in memory, verified in the buffers that are returned. Raises NotFound, Damaged."""
         return load(self._objects, self._catalog.snapshot(snapshot))
+
+    def workloads(self) -> tuple[WorkloadId, ...]:
+        """All that have snapshots or fences, sorted."""
+        return self._catalog.workloads()
+
+    def names(self, workload: WorkloadId) -> tuple[SnapshotName, ...]:
+        """What the names of the committed records say, newest first. One listing; nothing is read."""
+        return tuple(self._catalog.names(workload)[0])
 
     def newest(self, workload: WorkloadId) -> SnapshotInfo | None:
         """The newest usable snapshot: it counts, its record is intact, no file was cut off, every block is present with the right size.
@@ -116,9 +131,13 @@ class Vault:
         """Read every block back, verify, record. Raises NotFound, Damaged."""
         return give_receipt(self._objects, self._catalog.snapshot(snapshot), site=site, now_s=self._now_s())
 
-    def verify(self) -> VerifyReport:
-        """Read and hash everything in the vault (V22, V31)."""
-        return verify(self._objects)
+    def receipts(self, snapshot: SnapshotId) -> tuple[Receipt, ...]:
+        """The receipts in this vault for a snapshot, by site. Raises Damaged."""
+        return receipts_for(self._objects, snapshot)
+
+    def verify(self, *, read_data: bool = True) -> VerifyReport:
+        """Read and hash everything in the vault (V22, V31). Without ``read_data``: all records, and that each block has the right size."""
+        return verify(self._objects, read_data=read_data)
 
     @property
     def place(self) -> Place:

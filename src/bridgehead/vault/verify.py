@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -53,8 +55,11 @@ class VerifyReport(msgspec.Struct, frozen=True):
         return not self.damages
 
 
-def verify(objects: Objects) -> VerifyReport:
-    """Read every object of the vault. Raises port errors when the store cannot be read: that is not the same as damage."""
+def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
+    """Read every object of the vault; of blocks only the size when not ``read_data``.
+
+    Raises port errors when the store cannot be read: that is not the same as damage.
+    """
     keys = list(objects.blobs.list(""))
     damages: list[Damage] = []
     snapshots: list[Snapshot] = []
@@ -71,10 +76,12 @@ def verify(objects: Objects) -> VerifyReport:
             continue
         if isinstance(found, Snapshot):
             snapshots.append(found)
-    read = parallel(lambda block: objects.audit_block(block), list(blocks))
+    sizes = {ref.block: ref.size_bytes for snapshot in snapshots for ref in blocks_of(snapshot)}
+    audit = objects.audit_block if read_data else partial(_audit_size, objects, sizes)
+    read = parallel(audit, list(blocks))
     for block, (fault, _) in zip(list(blocks), read, strict=True):
         blocks[block] = fault
-    used = {ref.block for snapshot in snapshots for ref in blocks_of(snapshot)}
+    used = set(sizes)
     for block in sorted(used | set(blocks)):
         fault = blocks.get(block, "the block is missing")
         if fault:
@@ -87,6 +94,14 @@ def verify(objects: Objects) -> VerifyReport:
         unused_blocks=len(set(blocks) - used),
         damages=tuple(damages),
     )
+
+
+def _audit_size(objects: Objects, sizes: Mapping[BlockId, int], block: BlockId) -> tuple[str, int]:
+    found = objects.blobs.size(block_key(block))
+    if found is None:
+        return "the block is missing", 0
+    expected = sizes.get(block, found)
+    return "" if found == expected else f"the block has {found} bytes instead of {expected}", 0
 
 
 def kind_of(key: str) -> ObjectKind:
