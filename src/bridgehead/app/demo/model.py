@@ -25,7 +25,7 @@ VOCABULARY_SIZE = 1024
 CONTEXT = 6
 WIDTH = 32
 PAIRS = 2
-PAIR_BUCKETS = 13_000
+PAIR_BUCKETS = 5_000
 HIDDEN = 128
 BATCH = 256
 LEARNING_RATE = 3e-3
@@ -34,7 +34,7 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def initial_weights(*, seed: int) -> Weights:
-    """Freshly drawn weights; about 0.6 million numbers."""
+    """Freshly drawn weights; about 0.3 million numbers."""
     random = np.random.Generator(np.random.PCG64(seed))
     inputs = (CONTEXT + PAIRS) * WIDTH
 
