@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -43,6 +44,8 @@ def demo(
     from bridgehead.app.demo.run import run_demo, script_of
     from bridgehead.cli import demo_display
 
+    # Whoever ends the demo from outside gets everything ended that it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     script = script_of(breakage=breakage, proxy=proxy, seed=seed, quick=quick)
     root = Path(tempfile.mkdtemp(prefix="bridgehead-demo-"))
     failed = True
