@@ -39,6 +39,8 @@ dst: installed-demo
 
 docs: installed-demo
 	.venv/bin/python tools/write_errors.py
+	.venv/bin/python tools/write_cli.py
+	.venv/bin/python tools/write_registry.py
 
 installed-demo:
 	@tools/venv.sh demo

@@ -1,0 +1,177 @@
+"""Writes docs/reference/drivers.md and actions.md from the registry (wiring.py) and the option structs.
+
+With ``--check`` it writes nothing and ends with 1 when a page is not what it would write.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bridgehead.app import wiring
+from bridgehead.kernel import shape as sh
+from bridgehead.kernel.phrase import describe
+from bridgehead.kernel.quantity import format_quantity
+
+REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+
+DRIVERS_HEAD = """\
+# Drivers and their options
+
+<!-- Written by `make docs` from wiring.py and the option structs; edit those. -->
+
+An estate names a driver for each connection: `scheduler`, `training` and `vault` of a site; `traffic`, `metrics` and `serving` of a service
+([estate files](estate-files.md#connections)). Beside `driver` stand its options. An option without default must be given. Paths are best
+absolute: a relative one is looked up from the folder of whichever process drives the run.
+
+What the two proxies do at weight 0, on a reload and with cookies is on a [page of its own](traffic-drivers.md). How to add one:
+[write a driver](../how-to/write-a-driver.md).
+"""
+
+ACTIONS_HEAD = """\
+# Actions and their parameters
+
+<!-- Written by `make docs` from wiring.py and the parameter structs; edit those. -->
+
+What steps of a [runbook](runbook-language.md#action-done-by-software) can do. `with:` holds the parameters; one without default must be
+given. An action without an undo needs `undo: {keep: <why that is safe>}` in the runbook. How to add one:
+[write an action](../how-to/write-an-action.md).
+"""
+
+PORTS = {
+    "scheduler": "The scheduler of a site: starts, watches and stops jobs.",
+    "training": "How trainers of a site get orders and report: through [files](files-on-disk.md#control-folder).",
+    "vault": "Where the blobs of a site's vault are.",
+    "traffic": "The proxy in front of a service.",
+    "metrics": "The counters from which gates judge.",
+    "serving": "The health report of a service's backends.",
+}
+
+
+def drivers_page() -> str:
+    """The page of all drivers."""
+    lines = [DRIVERS_HEAD]
+    for port, drivers in wiring.DRIVERS.items():
+        lines += [f"## {port}", "", PORTS[port], ""]
+        for name, load in drivers.items():
+            lines += [f"### {port}: {name}", "", *_struct(load().options, "option", at="", shown={})]
+    return _joined(lines)
+
+
+def actions_page() -> str:
+    """The page of all actions."""
+    lines, shown = [ACTIONS_HEAD], dict[type, str]()
+    for action in wiring.ACTIONS:
+        undo = [] if action.undoable else ["", "It has no undo."]
+        lines += [
+            f"## {action.name}",
+            "",
+            _prose(action),
+            *undo,
+            "",
+            *_struct(action.params_type, "parameter", at=action.name, shown=shown),
+        ]
+    return _joined(lines)
+
+
+def _struct(kind: type[msgspec.Struct], what: str, *, at: str, shown: dict[type, str]) -> list[str]:
+    """Prose and table of a struct, and of the structs in it. ``shown``: structs that the page has already, with the heading."""
+    fields = sh.fields_of(kind)
+    in_files = {field.name: field.key for field in fields}
+    lines = [_as_in_files(_prose(kind), in_files), "", f"| {what} | value | default | |", "|---|---|---|---|"]
+    inner: list[tuple[str, type[msgspec.Struct]]] = []
+    for field in fields:
+        cells = (f"`{field.key}`", _value(field.shape), "" if field.required else _default(field), _plain(field.doc))
+        lines.append("| " + " | ".join(_as_in_files(cell, in_files).replace("|", "\\|") for cell in cells) + " |")
+        inner += [(field.key, struct) for struct in _structs(field.shape)]
+    lines.append("")
+    for key, struct in inner:
+        if struct in shown:
+            lines += [f"In `{key}`: as in [{shown[struct]}](#{shown[struct].replace('.', '')}).", ""]
+            continue
+        if at:
+            shown[struct] = at
+        first, *rest = _struct(struct, "field", at=at, shown=shown)
+        lines += [f"In `{key}`: {first[0].lower()}{first[1:]}", *rest]
+    return lines
+
+
+def _as_in_files(text: str, names: dict[str, str]) -> str:
+    """Attributes are called in files without their unit."""
+    return re.sub(r"`(\w+)`", lambda found: f"`{names.get(found[1], found[1])}`", text)
+
+
+def _value(shape: sh.Shape) -> str:
+    match shape:
+        case sh.TableShape():
+            return f"a mapping from text to {_value(shape.value)}"
+        case sh.ListShape():
+            return f"a list of: {_value(shape.item)}"
+        case sh.StructShape():
+            return "fields: see below"
+        case sh.UnionShape(optional=True, scalar=scalar) if scalar is not None:
+            return f"{_value(scalar)}, or nothing"
+        case _:
+            return describe(shape).partition(" such as ")[0]
+
+
+def _structs(shape: sh.Shape) -> list[type[msgspec.Struct]]:
+    match shape:
+        case sh.StructShape():
+            return [shape.type]
+        case sh.TableShape():
+            return _structs(shape.value)
+        case sh.ListShape():
+            return _structs(shape.item)
+        case _:
+            return []
+
+
+def _default(field: sh.Field) -> str:
+    value: Any = field.default_value()
+    if isinstance(field.shape, sh.QuantityShape):
+        return format_quantity(value, field.shape.dimension)
+    if isinstance(value, enum.Enum):
+        return f"`{value.value}`"
+    if value in ("", None, {}, ()):
+        return "none"
+    return f"`` {value} ``" if "`" in str(value) else f"`{value}`"
+
+
+def _prose(kind: type) -> str:
+    """A docstring without its sections of attributes, as flowing text."""
+    text = re.split(r"^(?:Attributes|Args|Raises)\b.*:$", inspect.getdoc(kind) or "", flags=re.MULTILINE)[0]
+    return "\n\n".join(_plain(" ".join(part.split())) for part in text.strip().split("\n\n"))
+
+
+def _plain(text: str) -> str:
+    """Markdown's own marks for code, and no ids of requirements."""
+    text = re.sub(r"\s*\((?:[A-Z]\d+[.\d]*|design [a-z]+ [\d.]+|rules? [^()]*|[,;] )+\)", "", text)
+    return text.replace("``", "`")
+
+
+def _joined(lines: list[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> int:
+    """Write the pages, or compare them."""
+    pages = {REFERENCE / "drivers.md": drivers_page(), REFERENCE / "actions.md": actions_page()}
+    if "--check" in sys.argv[1:]:
+        stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+        for path in stale:
+            print(f"{path} is not up to date: make docs", file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
