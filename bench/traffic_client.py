@@ -20,7 +20,7 @@ from traffic_backend import EVENTS
 
 from bridgehead.kernel.streams import stream
 
-SLOTS = 32
+SLOTS = 16
 """Clients that ask one request after the other, each on a kept connection of its own."""
 FRESH_SHARE, POST_SHARE, STREAM_SHARE = 0.1, 0.5, 0.01
 SESSION_SHARE, SESSION_GOES_ON = 0.25, 0.95
