@@ -24,6 +24,7 @@ app = cyclopts.App(
 app.command("bridgehead.cli.demo:demo", name="demo", help="Move a training job and an inference service between two sites on this machine.")
 app.command("bridgehead.cli.run:app", name="run", help="Start, watch and steer runs of runbooks.")
 app.command("bridgehead.cli.ledger:app", name="ledger", help="Show and verify what happened.")
+app.command("bridgehead.cli.vault:app", name="vault", help="Keep checkpoints, verified and deduplicated, and bring them back.")
 app.command("bridgehead.cli.estate:app", name="estate", help="Check, show and compare estate files.")
 app.command("bridgehead.cli.lint:app", name="runbook", help="Check runbook files.")
 app.command("bridgehead.cli.schema:app", name="schema", help="Print JSON Schemas for editors.")

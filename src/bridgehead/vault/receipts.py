@@ -5,9 +5,9 @@ from __future__ import annotations
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SiteId, SnapshotId
 from bridgehead.model.snapshot import BlockRef, Receipt, Snapshot
-from bridgehead.vault.layout import receipt_key
+from bridgehead.vault.layout import is_name, receipt_key
 from bridgehead.vault.objects import Objects, parallel
-from bridgehead.vault.records import Damaged, encode
+from bridgehead.vault.records import Damaged, damaged, encode
 from bridgehead.vault.snapshots import blocks_of
 
 
@@ -39,10 +39,19 @@ def give_receipt(objects: Objects, snapshot: Snapshot, *, site: SiteId, now_s: f
     return receipt
 
 
-def receipts_for(objects: Objects, snapshot: SnapshotId) -> tuple[Receipt, ...]:
-    """All receipts in this vault for a snapshot, by site. One listing. Raises Damaged."""
-    keys = [key for key in objects.blobs.list("receipts/") if key.endswith(f"/{snapshot}.json")]
-    return tuple(objects.record(key, Receipt) for key in keys)
+def receipt_names(objects: Objects) -> tuple[tuple[SiteId, SnapshotId], ...]:
+    """Site and snapshot of every receipt in this vault. One listing."""
+    keys = [key.split("/") for key in objects.blobs.list("receipts/")]
+    return tuple((SiteId(parts[1]), SnapshotId(parts[2].removesuffix(".json"))) for parts in keys if len(parts) == 3 and is_name(parts[1]))
+
+
+def read_receipt(objects: Objects, snapshot: SnapshotId, *, site: SiteId) -> Receipt:
+    """Raises NotFound, Damaged."""
+    key = receipt_key(site, snapshot)
+    receipt = objects.record(key, Receipt)
+    if (receipt.snapshot, receipt.site) != (snapshot, site):
+        raise damaged(key, f"the record is the receipt of {receipt.site} for {receipt.snapshot}")
+    return receipt
 
 
 def _fault(objects: Objects, ref: BlockRef, snapshot: Snapshot) -> Damaged | None:

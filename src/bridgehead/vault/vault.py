@@ -14,7 +14,7 @@ from bridgehead.vault.catalog import Catalog, Survey
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, snapshot_name
 from bridgehead.vault.objects import Objects
-from bridgehead.vault.receipts import give_receipt, receipts_for
+from bridgehead.vault.receipts import give_receipt, read_receipt, receipt_names
 from bridgehead.vault.replicate import Place
 from bridgehead.vault.restore import load, part, pieces, restore
 from bridgehead.vault.save import SaveOrder, SaveResult, save
@@ -131,9 +131,13 @@ class Vault:
         """Read every block back, verify, record. Raises NotFound, Damaged."""
         return give_receipt(self._objects, self._catalog.snapshot(snapshot), site=site, now_s=self._now_s())
 
-    def receipts(self, snapshot: SnapshotId) -> tuple[Receipt, ...]:
-        """The receipts in this vault for a snapshot, by site. Raises Damaged."""
-        return receipts_for(self._objects, snapshot)
+    def receipt_names(self) -> tuple[tuple[SiteId, SnapshotId], ...]:
+        """For which snapshots this vault has a receipt of which sites. One listing; nothing is read."""
+        return receipt_names(self._objects)
+
+    def read_receipt(self, snapshot: SnapshotId, *, site: SiteId) -> Receipt:
+        """A receipt that was given. Raises NotFound, Damaged."""
+        return read_receipt(self._objects, snapshot, site=site)
 
     def verify(self, *, read_data: bool = True) -> VerifyReport:
         """Read and hash everything in the vault (V22, V31). Without ``read_data``: all records, and that each block has the right size."""

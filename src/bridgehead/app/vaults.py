@@ -1,0 +1,216 @@
+"""Vaults: what VAULT on the command line stands for, and making, opening, filling and emptying one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bridgehead.app.metered_blobs import MeteredBlobs, Moved
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent
+from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
+from bridgehead.model.snapshot import Snapshot
+from bridgehead.ports.blobs import Blobs
+from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
+from bridgehead.vault.layout import is_name
+from bridgehead.vault.objects import Objects
+from bridgehead.vault.sources import Files, Source, sources_of
+from bridgehead.vault.vaultfile import NoVault
+from bridgehead.vault.verify import verify as verify_objects
+
+_LEFT_BY_A_KILLED_INIT: Final = frozenset({"state", "~scratch"})
+
+
+def usage(tried: str, *, subject: str, happened: str, remedy: str) -> BridgeheadError:
+    """The error for a command that cannot be carried out as it was given."""
+    return BridgeheadError(ErrorCode.BAD_USAGE, tried=tried, subject=subject, happened=happened, remedy=remedy)
+
+
+def missing(tried: str, *, subject: str, happened: str, remedy: str) -> BridgeheadError:
+    """The error for a vault, snapshot, file or tensor that does not exist."""
+    return BridgeheadError(ErrorCode.VAULT_NOT_FOUND, tried=tried, subject=subject, happened=happened, remedy=remedy)
+
+
+def folder_of(place: str) -> Path | None:
+    """The directory that VAULT names; None for the address of a blob server. Raises BAD_USAGE for any other address."""
+    if place.startswith("http://"):
+        return None
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", place)
+    if scheme is not None:
+        what = "vaults in S3 are not there yet" if scheme[1] == "s3" else f"there is no kind of vault behind {scheme[1]}:"
+        raise usage("use a vault", subject=place, happened=what, remedy="Name a directory, or http://HOST:PORT of a blob server.")
+    if not place:
+        raise usage("use a vault", subject="''", happened="its name is empty", remedy="Name a directory, or http://HOST:PORT.")
+    return Path(place)
+
+
+def store_of(place: str, *, moved: Moved | None = None, rate_bps: float | None = None) -> Blobs:
+    """The blob store that VAULT names, counted and held to a rate if asked for. Touches nothing yet."""
+    folder = folder_of(place)
+    blobs: Blobs
+    if folder is None:
+        from bridgehead.drivers.httpblobs import HttpBlobs, HttpBlobsOptions
+
+        try:
+            blobs = HttpBlobs(HttpBlobsOptions(place))
+        except (ValueError, Permanent) as error:
+            raise usage("use a vault", subject=place, happened=f"not an address ({error})", remedy="Write http://HOST:PORT.") from error
+    else:
+        from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+
+        blobs = LocalBlobs(LocalBlobsOptions(str(folder)))
+    return blobs if moved is None and rate_bps is None else MeteredBlobs(blobs, moved=moved or (lambda _: None), rate_bps=rate_bps)
+
+
+def open_vault(place: str, *, moved: Moved | None = None, rate_bps: float | None = None) -> Vault:
+    """Open a vault; it is never made on the fly (J01).
+
+    Raises:
+        BridgeheadError: BAD_USAGE for a place of a kind that is not known; VAULT_NOT_FOUND; VAULT_DAMAGED; port errors.
+    """
+    folder = folder_of(place)
+    remedy = f"Check the path, and whether its disk is mounted. `bridgehead vault init {place}` makes a new vault."
+    if folder is not None and not folder.is_dir():
+        raise missing("open a vault", subject=place, happened="there is no such directory", remedy=remedy)
+    try:
+        return Vault.open(store_of(place, moved=moved, rate_bps=rate_bps))
+    except NoVault as error:
+        raise missing("open a vault", subject=place, happened="there is no vault in it", remedy=remedy) from error
+
+
+def init_vault(place: str) -> tuple[Vault, bool]:
+    """Make a vault; False: it was there already, and was left as it is. Raises BAD_USAGE when the directory holds something else."""
+    folder = folder_of(place)
+    store = store_of(place)
+    if folder is not None and os.path.lexists(folder) and not folder.is_dir():
+        raise usage("make a vault", subject=place, happened="it is not a directory", remedy="Name an empty directory, or a new one.")
+    with space_named():
+        try:
+            return Vault.open(store), False
+        except NoVault:
+            pass
+        except Damaged:
+            raise
+        except BridgeheadError:
+            if folder is None or os.path.lexists(folder):
+                raise
+        if folder is not None and folder.is_dir() and not set(os.listdir(folder)) <= _LEFT_BY_A_KILLED_INIT:
+            raise usage(
+                "make a vault",
+                subject=place,
+                happened="the directory is not empty, and what is in it is no vault",
+                remedy="Name an empty directory, or one that does not exist yet.",
+            )
+        return Vault.init(store), True
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """What a save came to. ``created``: False when exactly this was there. ``others``: other content of the same step and epoch, kept."""
+
+    result: SaveResult
+    created: bool
+    others: tuple[SnapshotId, ...]
+
+
+def gather(paths: Sequence[Path], *, place: str) -> tuple[Files | str, list[Source]]:
+    """What a save of ``paths`` holds: of one folder, what is in it; of several paths, each under its own name.
+
+    Raises BAD_INPUT for what cannot be read or saved whole, BAD_USAGE when two have one name or the vault would be saved into itself.
+    """
+    vault = folder_of(place)
+    for path in paths:
+        if vault is not None and vault.resolve().is_relative_to(path.resolve()):
+            raise usage(
+                "save a snapshot", subject=str(path), happened="the vault itself lies in it", remedy="Save a folder beside the vault."
+            )
+    if len(paths) == 1 and paths[0].is_dir():
+        return str(paths[0]), sources_of(str(paths[0]))
+    chosen: dict[str, Path] = {}
+    for path in paths:
+        name = os.path.basename(os.path.abspath(path))
+        found = {f"{name}/{source.path}": path / source.path for source in sources_of(str(path))} if path.is_dir() else {name: path}
+        twice = sorted(chosen.keys() & found.keys())
+        if twice:
+            remedy = "Save the folder that both are in."
+            raise usage("save a snapshot", subject=str(path), happened=f"two files would be called {twice[0]!r}", remedy=remedy)
+        chosen |= found
+    return chosen, sources_of(chosen)
+
+
+def save(
+    vault: Vault, files: Files | str, *, workload: WorkloadId, step: int, epoch: Epoch, site: SiteId, context: Mapping[str, str]
+) -> Saved:
+    """Save what ``gather`` found. The same content again changes nothing; other content at the same step and epoch is kept beside it."""
+    with space_named():
+        before = {name.id for name in vault.names(workload) if (name.step, name.epoch) == (step, epoch)}
+        result = vault.save(files, workload=workload, step=step, epoch=epoch, site=site, context=context)
+    return Saved(result, result.id not in before, tuple(sorted(before - {result.id})))
+
+
+def writing_epoch(vault: Vault, workload: WorkloadId) -> Epoch:
+    """The epoch of a save that names none. Raises BAD_USAGE when a fence is in force: who writes then is not to be guessed (J05)."""
+    fence = vault.newest_fence(workload)
+    if fence is None:
+        return Epoch(0)
+    raise usage(
+        "save a snapshot",
+        subject=workload,
+        happened=f"epoch {fence.epoch} is in force and belongs to {fence.holder}; only what is saved in it counts",
+        remedy=f"If this is {fence.holder}, give --epoch {fence.epoch}. A writer of an older epoch must stop.",
+    )
+
+
+def checked_name(text: str, *, option: str) -> str:
+    """A name of a workload or site. Raises BAD_USAGE."""
+    if is_name(text):
+        return text
+    remedy = "Names consist of A-Z a-z 0-9 . _ + - and begin with a letter, a digit or _."
+    raise usage("use a name", subject=f"{option} {text!r}", happened="not a name", remedy=remedy)
+
+
+def restore(vault: Vault, snapshot: Snapshot, *, to: Path, files: Sequence[str]) -> None:
+    """Restore all files, or some that it has. Raises BAD_USAGE when ``to`` holds something else, VAULT_DAMAGED, VAULT_FULL."""
+    with refusing_occupied(to), space_named():
+        vault.restore(snapshot.id, to=to, only=files)
+
+
+@contextmanager
+def refusing_occupied(to: Path) -> Iterator[None]:
+    """Turn a conflict about a folder that holds something else into BAD_USAGE."""
+    try:
+        yield
+    except BridgeheadError as error:
+        if error.code is ErrorCode.PORT_CONFLICT and os.path.lexists(to):
+            raise usage(error.tried, subject=error.subject, happened=error.happened, remedy=error.remedy) from error
+        raise
+
+
+@contextmanager
+def space_named() -> Iterator[None]:
+    """Turn "no space" into VAULT_FULL."""
+    try:
+        yield
+    except Permanent as error:
+        if error.code is ErrorCode.PORT_PERMANENT and "no space" in error.happened:
+            raise BridgeheadError(
+                ErrorCode.VAULT_FULL,
+                tried=error.tried,
+                subject=error.subject,
+                happened=error.happened,
+                remedy="Free space or raise the quota, and give the same command again: what was written is used.",
+            ) from error
+        raise
+
+
+def verify(place: str, *, read_data: bool, moved: Moved) -> VerifyReport:
+    """Check a vault, also one whose ``vault.json`` is damaged. Raises as ``open_vault``."""
+    try:
+        vault = open_vault(place, moved=moved)
+    except Damaged:
+        return verify_objects(Objects(store_of(place, moved=moved)), read_data=read_data)
+    return vault.verify(read_data=read_data)

@@ -1,0 +1,386 @@
+"""``bridgehead vault``: keep checkpoints, look at them, bring them back, copy them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from bridgehead.cli.options import JsonOption
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
+from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
+
+if TYPE_CHECKING:
+    from bridgehead.app.vaults import Saved
+    from bridgehead.vault import Vault
+
+app = App(name="vault", help="Keep checkpoints, verified and deduplicated, and bring them back.")
+
+WorkloadOption = Annotated[str | None, Parameter(help="Only this workload.")]
+STDOUT = "-"
+
+
+@app.command
+def init(vault: str, /, *, json: JsonOption = False) -> int:
+    """Make VAULT: a new or empty directory, or the store behind http://HOST:PORT. Does nothing when it is a vault already."""
+    from bridgehead.app.vaults import init_vault
+
+    made, created = init_vault(vault)
+    if json:
+        _print({"vault": vault, "id": made.file.id, "created": created})
+    else:
+        print(f"{vault} is {'now a vault' if created else 'a vault already; nothing was changed'}")
+    return ExitCode.DONE
+
+
+@app.command
+def save(
+    vault: str,
+    /,
+    *paths: Path,
+    workload: str,
+    step: int,
+    epoch: Annotated[int | None, Parameter(env_var="BRIDGEHEAD_EPOCH")] = None,
+    site: Annotated[str | None, Parameter(env_var="BRIDGEHEAD_SITE")] = None,
+    context: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    json: JsonOption = False,
+) -> int:
+    """Save PATHS into VAULT as the state after a step. On return it is durable; given again, it changes nothing.
+
+    Args:
+        vault: a directory, or http://HOST:PORT of a blob server.
+        paths: a folder, whose content is saved; or several files and folders, each under its own name.
+        workload: name under which the snapshots of this training are kept.
+        step: the training step after which the state is.
+        epoch: the writer's epoch; default 0, and needed as soon as a fence is in force.
+        site: where it is saved; default the name of this machine.
+        context: what to note with it, such as loss=1.25 commit=4f2a91c.
+    """
+    from bridgehead.app import vaults
+    from bridgehead.cli.vault_display import Progress, size
+
+    if not paths:
+        raise vaults.usage("save a snapshot", subject=vault, happened="no PATH was given", remedy="Name a folder or files to save.")
+    workload_id = WorkloadId(vaults.checked_name(workload, option="--workload"))
+    site_id = SiteId(vaults.checked_name(site or os.uname().nodename, option="--site"))
+    notes = _context(context)
+    with Progress(f"saving step {step}") as progress:
+        place = vaults.open_vault(vault, moved=progress.moved)
+        files, sources = vaults.gather(paths, place=vault)
+        progress.total_bytes = sum(source.size_bytes for source in sources)
+        writer = Epoch(epoch) if epoch is not None else vaults.writing_epoch(place, workload_id)
+        saved = vaults.save(place, files, workload=workload_id, step=step, epoch=writer, site=site_id, context=notes)
+    snapshot, result = saved.result.snapshot, saved.result
+    if json:
+        _print(_saved(saved))
+    else:
+        stored = f"{size(snapshot.raw_bytes)} in {len(snapshot.files)} files, {size(result.written_bytes)} new"
+        print(f"{snapshot.id}: {stored if saved.created else 'was there already, with exactly this content'}")
+    for other in saved.others:
+        print(f"note: step {step} was saved before with other content, as {other}; both are kept, the later one is newest", file=sys.stderr)
+    return _verdict(saved)
+
+
+@app.command(name="list")
+def list_snapshots(vault: str, /, *, workload: WorkloadOption = None, json: JsonOption = False) -> int:
+    """The snapshots in VAULT that can be used, newest first; and all others, with the reason."""
+    from bridgehead.app import vault_status, vaults
+
+    place = vaults.open_vault(vault)
+    found = vault_status.listing(place, _chosen(place, workload), place=vault)
+    if json:
+        _print(found)
+    else:
+        from bridgehead.cli.vault_display import print_listing
+
+        print_listing(found)
+    return ExitCode.DONE
+
+
+@app.command
+def show(vault: str, name: str, /, *, hash: bool | None = None, json: JsonOption = False) -> int:
+    """Everything about the snapshot NAME: files, tensors, sizes, context.
+
+    Args:
+        vault: a directory, or http://HOST:PORT of a blob server.
+        name: WORKLOAD, WORKLOAD@latest, WORKLOAD@STEP or a whole id.
+        hash: give the BLAKE3 of each tensor's bytes, the default with --json; tensors that are not one whole block are read for it.
+    """
+    from bridgehead.app import vault_contents, vault_names, vaults
+    from bridgehead.cli.vault_display import Progress, print_shown
+
+    hashes = json if hash is None else hash
+    with Progress("reading tensors for their hashes (--no-hash skips it)") as progress:
+        place = vaults.open_vault(vault, moved=progress.moved)
+        shown = vault_contents.show(place, vault_names.find(place, name).snapshot, hashes=hashes)
+    if json:
+        _print(shown)
+    else:
+        print_shown(shown)
+    for fault in shown.damage:
+        print(f"damaged: {fault}", file=sys.stderr)
+    return ExitCode.NEGATIVE if shown.damage else ExitCode.DONE
+
+
+@app.command
+def restore(
+    vault: str,
+    name: str,
+    /,
+    *,
+    to: str,
+    file: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    tensor: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    json: JsonOption = False,
+) -> int:
+    """Write the snapshot NAME into a folder, which appears when all is verified and on disk.
+
+    Args:
+        vault: a directory, or http://HOST:PORT of a blob server.
+        name: WORKLOAD, WORKLOAD@latest, WORKLOAD@STEP or a whole id.
+        to: a folder that does not exist or is empty; - writes one --file, or the tensors, to stdout.
+        file: only this file; may be given several times.
+        tensor: only this tensor, bit for bit, in a file tensors.safetensors; may be given several times.
+    """
+    from bridgehead.app import vault_contents, vault_names, vaults
+    from bridgehead.cli.vault_display import Progress, size
+
+    with Progress(f"restoring {name}") as progress:
+        place = vaults.open_vault(vault, moved=progress.moved)
+        _refuse_inside(vault, to)
+        found = vault_names.find(place, name)
+        snapshot = found.snapshot
+        _warn_evidence(snapshot.id, counts=found.counts)
+        if tensor:
+            picked = vault_contents.pick_tensors(snapshot, tensor, files=file)
+            pieces = vault_contents.tensor_file(place, snapshot, picked)
+            progress.total_bytes = sum(one.size_bytes for _, one in picked)
+            if to == STDOUT:
+                return _to_stdout(pieces)
+            vault_contents.write_tensors(pieces, to=Path(to))
+            written = [vault_contents.TENSOR_FILE]
+        else:
+            chosen = [vault_contents.pick_file(snapshot, path) for path in dict.fromkeys(file)] or list(snapshot.files)
+            progress.total_bytes = sum(one.size_bytes for one in chosen)
+            if to == STDOUT:
+                if len(file) != 1:
+                    raise vaults.usage("restore", subject="--to -", happened="stdout holds one file", remedy="Give one --file.")
+                return _to_stdout(place.read(snapshot, chosen[0]))
+            vaults.restore(place, snapshot, to=Path(to), files=file)
+            written = [one.path for one in chosen]
+    if json:
+        _print({"id": snapshot.id, "to": to, "files": written, "bytes": progress.total_bytes, "counts": found.counts})
+    else:
+        print(f"{snapshot.id}: {len(written)} files, {size(progress.total_bytes)}, verified, in {to}")
+    return ExitCode.DONE
+
+
+@app.command
+def cat(vault: str, name: str, file: str, /) -> int:
+    """Write FILE of the snapshot NAME to stdout. Each block is verified before it is written; an error may come after the first ones."""
+    return restore(vault, name, to=STDOUT, file=(file,))
+
+
+@app.command
+def diff(vault: str, before: str, after: str, /, *, all: Annotated[bool, Parameter(negative="")] = False, json: JsonOption = False) -> int:
+    """Compare two snapshots tensor by tensor; exit code 0 when they are the same, 1 when they differ.
+
+    Args:
+        vault: a directory, or http://HOST:PORT of a blob server.
+        before: WORKLOAD@STEP or a whole id.
+        after: another.
+        all: print also what is the same.
+    """
+    from bridgehead.app import vault_diff, vault_names, vaults
+    from bridgehead.cli.vault_display import Progress, print_comparison
+
+    with Progress("comparing") as progress:
+        place = vaults.open_vault(vault, moved=progress.moved)
+        old, new = (vault_names.find(place, name).snapshot for name in (before, after))
+        found = vault_diff.compare(place, old, new)
+    if json:
+        _print(found)
+    else:
+        print_comparison(found, every=all)
+    return ExitCode.DONE if found.same else ExitCode.NEGATIVE
+
+
+@app.command
+def verify(vault: str, /, *, read_data: Annotated[bool, Parameter(negative="")] = False, json: JsonOption = False) -> int:
+    """Check VAULT; exit code 1 when anything is damaged. It is named, with the snapshots, files and tensors that it hurts.
+
+    Args:
+        vault: a directory, or http://HOST:PORT of a blob server.
+        read_data: read every block and compare its hash; without it, all records, and that each block has the right size.
+    """
+    from bridgehead.app import vaults
+    from bridgehead.cli.vault_display import Progress, print_verified
+
+    with Progress("verifying") as progress:
+        report = vaults.verify(vault, read_data=read_data, moved=progress.moved)
+    if json:
+        _print({"vault": vault, "read_data": read_data, "intact": report.intact, **msgspec.to_builtins(report)})
+    else:
+        print_verified(report, place=vault, read_data=read_data)
+    return ExitCode.DONE if report.intact else ExitCode.NEGATIVE
+
+
+@app.command
+def replicate(
+    vault: str,
+    target: str,
+    /,
+    *,
+    workload: WorkloadOption = None,
+    site: str | None = None,
+    rate: str | None = None,
+    json: JsonOption = False,
+) -> int:
+    """Copy all that counts in VAULT to the vault TARGET, newest first; read it back there and note receipts. Broken off, it goes on.
+
+    Args:
+        vault: a directory, or http://HOST:PORT of a blob server.
+        target: another vault; `vault init` makes it first.
+        workload: only this one.
+        site: in whose name TARGET's receipts are given; default vault- and the begin of its id.
+        rate: limit for sending, such as '100 Mbps'.
+    """
+    from bridgehead.app import vault_copies, vaults
+    from bridgehead.cli.vault_display import Progress, print_copied
+    from bridgehead.kernel.quantity import parse_rate
+
+    vault_copies.refuse_same(vault, target)
+    rate_bps = parse_rate(rate) if rate else None
+    if rate_bps == 0:
+        raise vaults.usage("replicate", subject="--rate 0", happened="at this rate it never ends", remedy="Give a rate such as '100 Mbps'.")
+    named = SiteId(vaults.checked_name(site, option="--site")) if site else None
+    with Progress("replicating") as progress:
+        source = vaults.open_vault(vault)
+        goal = vaults.open_vault(target, moved=progress.moved, rate_bps=rate_bps)
+        replication = vault_copies.Replication(source, goal, site=named)
+        wanted, progress.total_bytes = replication.plan(_chosen(source, workload))
+        copied = replication.run(wanted, say=progress.say)
+    if json:
+        _print({"vault": vault, "target": target, **msgspec.to_builtins(copied)})
+    else:
+        print_copied(copied, target=target)
+    return ExitCode.NEGATIVE if copied.failed else ExitCode.DONE
+
+
+@app.command
+def receipt(vault: str, name: str, /, *, site: str, json: JsonOption = False) -> int:
+    """Read back every block of the snapshot NAME, and note in VAULT that SITE holds it whole."""
+    from bridgehead.app import vault_names, vaults
+    from bridgehead.cli.vault_display import Progress, clock, size
+
+    site_id = SiteId(vaults.checked_name(site, option="--site"))
+    with Progress("reading back") as progress, vaults.space_named():
+        place = vaults.open_vault(vault, moved=progress.moved)
+        given = place.receipt(vault_names.find(place, name).snapshot.id, site=site_id)
+    if json:
+        _print(given)
+    else:
+        print(f"{given.site} holds {given.snapshot}: {given.blocks} blocks, {size(given.raw_bytes)}, verified {clock(given.verified_s)}")
+    return ExitCode.DONE
+
+
+@app.command
+def status(vault: str, /, *, json: JsonOption = False) -> int:
+    """What VAULT holds of each workload: the newest snapshot and its age, sizes, fences, receipts with lag, damage that shows."""
+    import time
+
+    from bridgehead.app import vault_status, vaults
+    from bridgehead.cli.vault_display import print_status
+
+    found = vault_status.status(vaults.open_vault(vault), place=vault, now_s=time.time())
+    if json:
+        _print(found)
+    else:
+        print_status(found)
+    return ExitCode.DONE
+
+
+def _print(document: object) -> None:
+    print(msgspec.json.encode(document).decode())
+
+
+def _context(pairs: Sequence[str]) -> dict[str, str]:
+    from bridgehead.app.vaults import usage
+
+    context = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise usage("save a snapshot", subject=f"--context {pair!r}", happened="not of the form KEY=VALUE", remedy="Write loss=1.25.")
+        context[key] = value
+    return context
+
+
+def _saved(saved: Saved) -> dict[str, object]:
+    result, snapshot = saved.result, saved.result.snapshot
+    return {
+        "id": snapshot.id,
+        "step": snapshot.step,
+        "epoch": snapshot.epoch,
+        "site": snapshot.site,
+        "created": saved.created,
+        "counts": result.counts,
+        "raw_bytes": snapshot.raw_bytes,
+        "written_blocks": result.written_blocks,
+        "written_bytes": result.written_bytes,
+        "incomplete": snapshot.incomplete,
+        "others": saved.others,
+    }
+
+
+def _verdict(saved: Saved) -> int:
+    """What a script that deletes the original next must know. Raises VAULT_FENCED; 1 for files that were cut off."""
+    snapshot = saved.result.snapshot
+    if not saved.result.counts:
+        raise BridgeheadError(
+            ErrorCode.VAULT_FENCED,
+            tried="save a snapshot that counts",
+            subject=snapshot.id,
+            happened=f"epoch {snapshot.epoch} is not in force; it was kept as evidence and will never be the newest",
+            remedy="Stop this writer: another one has taken over. `bridgehead vault status` shows the epoch and its holder.",
+        )
+    for path in snapshot.incomplete:
+        print(f"warning: {path} is cut off: it is shorter than its own header says. The snapshot is never the newest", file=sys.stderr)
+    return ExitCode.NEGATIVE if snapshot.incomplete else ExitCode.DONE
+
+
+def _chosen(place: Vault, workload: str | None) -> tuple[WorkloadId, ...]:
+    from bridgehead.app import vault_names
+
+    known = place.workloads()
+    if workload is None:
+        return known
+    if workload not in known:
+        raise vault_names.unknown_workload(place, WorkloadId(workload))
+    return (WorkloadId(workload),)
+
+
+def _warn_evidence(name: str, *, counts: bool) -> None:
+    if not counts:
+        print(f"warning: {name} does not count: its epoch is closed, or nobody opened it", file=sys.stderr)
+
+
+def _refuse_inside(vault: str, to: str) -> None:
+    from bridgehead.app.vaults import folder_of, usage
+
+    folder = folder_of(vault)
+    if to != STDOUT and folder is not None and Path(to).resolve().is_relative_to(folder.resolve()):
+        raise usage("restore", subject=to, happened="it lies inside the vault", remedy="Name a folder outside of it.")
+
+
+def _to_stdout(pieces: Iterable[bytes | memoryview]) -> int:
+    out = sys.stdout.buffer
+    for piece in pieces:
+        out.write(piece)
+    out.flush()
+    return ExitCode.DONE

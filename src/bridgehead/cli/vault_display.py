@@ -1,0 +1,235 @@
+"""How vaults look in a terminal: plain columns, so that `vault list` pays for nothing heavy, and a line of progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from bridgehead.app.vault_contents import Shown
+from bridgehead.app.vault_copies import Copied
+from bridgehead.app.vault_diff import Change, Comparison, Difference
+from bridgehead.app.vault_status import Listing, VaultStatus, WorkloadStatus
+from bridgehead.kernel.quantity import format_bytes, format_duration
+from bridgehead.model.snapshot import SnapshotInfo
+from bridgehead.vault import VerifyReport
+
+_DIGITS = 3
+_MARKS = {Change.SAME: "=", Change.CHANGED: "~", Change.ADDED: "+", Change.REMOVED: "-"}
+
+
+class Progress:
+    """Bytes done of about ``total_bytes`` (None: not known), on stderr: a line that is redrawn in a terminal, a line every ten seconds
+    elsewhere, and so none for what is quick. Safe for threads."""
+
+    def __init__(self, what: str, *, total_bytes: int | None = None) -> None:
+        self.total_bytes = total_bytes
+        self._what = what
+        self._terminal = sys.stderr.isatty()
+        self._done_bytes = 0
+        self._began_s = time.monotonic()
+        self._shown_s = self._began_s + (0.3 if self._terminal else 0.0)
+        self._drawn = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._drawn:
+            self.clear()
+
+    def moved(self, size_bytes: int) -> None:
+        """Some bytes more are done."""
+        with self._lock:
+            self._done_bytes += size_bytes
+            now_s = time.monotonic()
+            if now_s - self._shown_s >= (0.2 if self._terminal else 10.0):
+                self._shown_s = now_s
+                self._draw(now_s - self._began_s)
+
+    def say(self, text: str) -> None:
+        """A line of its own on stderr."""
+        with self._lock:
+            self.clear()
+            print(text, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._drawn = False
+
+    def _draw(self, took_s: float) -> None:
+        rate = self._done_bytes / took_s
+        text = f"{self._what}: {size(self._done_bytes)}"
+        if self.total_bytes:
+            text += f" of {size(self.total_bytes)} ({min(1.0, self._done_bytes / self.total_bytes):.0%})"
+        text += f", {size(int(rate))}/s"
+        if self.total_bytes and rate > 0 and self.total_bytes > self._done_bytes:
+            text += f", {duration((self.total_bytes - self._done_bytes) / rate)} left"
+        if self._terminal:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+            self._drawn = True
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def size(size_bytes: int) -> str:
+    """A size for people."""
+    return format_bytes(size_bytes, digits=_DIGITS)
+
+
+def duration(duration_s: float) -> str:
+    """A duration for people."""
+    return format_duration(duration_s, digits=2)
+
+
+def clock(at_s: float) -> str:
+    """A time of the wall clock, UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_s))
+
+
+def clean(text: str) -> str:
+    """A name out of a file, without what would move the cursor."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape", "surrogatepass").decode() for sign in text)
+
+
+def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> None:
+    """Aligned columns; the last one is not padded."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)] if rows else []
+    for row in rows:
+        padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
+        print(indent + "  ".join([*padded, row[-1]]))
+
+
+def print_listing(found: Listing) -> None:
+    """One line a snapshot, then those that are passed over with the reason."""
+    if found.snapshots:
+        head = ("snapshot", "step", "epoch", "site", "saved", "size", "")
+        print_columns([head, *(_row(info) for info in found.snapshots)])
+    else:
+        print(f"no usable snapshot; `bridgehead vault save {found.vault} PATH --workload NAME --step N` makes one")
+    if found.passed_over:
+        print(f"passed over ({len(found.passed_over)}):")
+        for one in found.passed_over:
+            print(f"  {one.snapshot.id if one.snapshot else one.key}: {clean(one.reason)}")
+
+
+def _row(info: SnapshotInfo) -> tuple[str, ...]:
+    return (info.id, str(info.step), str(info.epoch), info.site, clock(info.created_s), size(info.raw_bytes), "usable")
+
+
+def print_shown(shown: Shown) -> None:
+    """All about one snapshot."""
+    print(shown.id)
+    standing = "counts" if shown.counts else "does NOT count: its epoch is closed, or nobody opened it"
+    whole = "all blocks are there" if shown.verified else "NOT usable: cut-off files, or blocks that are missing, torn or damaged"
+    rows = [
+        ("saved", f"{clock(shown.created_s)} at {shown.site}, step {shown.step}, epoch {shown.epoch}"),
+        ("standing", f"{standing}; {whole}"),
+        ("size", f"{size(shown.raw_bytes)} in {len(shown.files)} files; {size(shown.stored_bytes)} in the vault, shared blocks included"),
+        *((f"context {clean(key)}", clean(value)) for key, value in sorted(shown.context.items())),
+        *(("cut off", clean(path)) for path in shown.incomplete),
+    ]
+    print_columns(rows, indent="  ")
+    print("files:")
+    print_columns([(clean(one.path), f"{one.mode:o}", size(one.size_bytes)) for one in shown.files], indent="  ")
+    if shown.tensors:
+        print("tensors:")
+        rows_ = [
+            (
+                clean(one.name),
+                clean(one.dtype),
+                str(list(one.shape)),
+                size(one.size_bytes),
+                one.hash[:16] if one.hash else "-",
+                clean(one.file),
+            )
+            for one in shown.tensors
+        ]
+        print_columns([("name", "dtype", "shape", "size", "hash", "file"), *rows_], indent="  ")
+
+
+def print_comparison(found: Comparison, *, every: bool) -> None:
+    """What differs; all when ``every``."""
+    print(f"{found.before} -> {found.after}")
+    for title, differences in (("tensors", found.tensors), ("files", found.files)):
+        shown = [one for one in differences if every or one.change is not Change.SAME]
+        counts = {change: sum(one.change is change for one in differences) for change in Change}
+        if differences:
+            print(f"{title}: " + ", ".join(f"{count} {change.value}" for change, count in counts.items() if count))
+        print_columns([(_MARKS[one.change], clean(one.name), _what(one)) for one in shown], indent="  ")
+    what = "tensor" if found.tensors else "file"
+    print("no difference" if found.same else f"{found.changed_share:.1%} of the {what} bytes are in blocks that differ")
+
+
+def _what(one: Difference) -> str:
+    match one.change:
+        case Change.CHANGED:
+            share = f"{one.changed_bytes / one.size_bytes:.1%} of {size(one.size_bytes)}" if one.size_bytes else size(0)
+            kind = clean(str(one.before)) if one.before == one.after else f"{clean(str(one.before))} -> {clean(str(one.after))}"
+            return f"{kind}, {share}"
+        case _:
+            return f"{clean(str(one.after or one.before))}, {size(one.size_bytes)}"
+
+
+def print_verified(report: VerifyReport, *, place: str, read_data: bool) -> None:
+    """The verdict, with every damaged object."""
+    for damage in report.damages:
+        print(f"damaged {damage.kind.value} {damage.key}: {clean(damage.happened)}")
+        for hurt in damage.hurts:
+            print(f"  hurts {clean(hurt)}")
+    what = f"{report.snapshots} snapshots, {report.blocks} blocks"
+    unused = f", {report.unused_blocks} of them used by no snapshot" if report.unused_blocks else ""
+    if report.damages:
+        print(f"{place}: {len(report.damages)} damaged objects among {what}")
+        print("do: replicate into it from a vault that holds them whole, or save again what they hurt; do not delete anything")
+    elif read_data:
+        print(f"{place}: intact; {what}{unused}; {size(report.read_bytes)} read and every hash compared")
+    else:
+        print(f"{place}: records are intact and all blocks are there with the right size; {what}{unused}")
+        print("their contents were not read: --read-data does that")
+
+
+def print_copied(copied: Copied, *, target: str) -> None:
+    """What a replication came to."""
+    for one in copied.skipped:
+        print(f"skipped {one.what}: {one.reason}")
+    for one in copied.failed:
+        print(f"FAILED {one.what}: {clean(one.reason)}")
+    print(
+        f"{target}: {len(copied.copied)} snapshots copied ({size(copied.raw_bytes)}), {copied.present} were there; "
+        f"{size(copied.sent_bytes)} sent; {copied.receipts} receipts of {copied.site}"
+    )
+
+
+def print_status(found: VaultStatus) -> None:
+    """The whole vault, a paragraph a workload."""
+    print(f"{found.vault}: vault {found.id}, made {clock(found.created_s)}")
+    print(f"  {size(found.raw_bytes)} of checkpoints in {size(found.stored_bytes)}")
+    for workload in found.workloads:
+        print_columns([*_workload_rows(workload)], indent="")
+    if not found.workloads:
+        print(f"  empty; `bridgehead vault save {found.vault} PATH --workload NAME --step N` saves the first snapshot")
+
+
+def _workload_rows(one: WorkloadStatus) -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = [
+        (one.workload, f"{one.usable} usable snapshots, {one.passed_over} passed over, {size(one.stored_bytes)} stored")
+    ]
+    if one.newest is not None and one.age_s is not None:
+        rows.append(("  newest", f"{one.newest.id}, {duration(one.age_s)} old, {size(one.newest.raw_bytes)}"))
+    else:
+        rows.append(("  newest", "NONE that can be used"))
+    if one.fence is not None:
+        rows.append(("  fence", f"epoch {one.fence.epoch} belongs to {one.fence.holder}, opened {clock(one.fence.opened_s)}"))
+    for replica in one.receipts:
+        lag = (
+            f"{replica.lag_steps} steps, {duration(replica.lag_s)}, {size(replica.lag_bytes)} behind" if replica.lag_bytes else "up to date"
+        )
+        rows.append(("  receipt", f"{replica.site} holds step {replica.step}: {lag}"))
+    rows += [("  DAMAGE", clean(text)) for text in one.damage]
+    return rows
