@@ -100,12 +100,15 @@ def test_a_driver_whose_listener_leaves_goes_on(line, steps) -> None:
     book = line.write("b.yaml", {"runbook": "b", "steps": [steps.approval(), steps.start_job(needs=("agree",))]})
     command = line.command("run", "start", book, "--estate", line.estate, "--name", "move")
     with subprocess.Popen(command, env=line.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as driver:
-        driver.stdout.readline()
-        driver.stdout.close()
-        line.until_step("move", "agree", st.Asking)
-        assert line.run("run", "approve", "move", "agree", "--as", "ann").returncode == 0
-        line.until("move", lambda state: isinstance(state.mode, st.Ended))
-        assert driver.wait(timeout=60) == 141
+        try:
+            driver.stdout.readline()
+            driver.stdout.close()
+            line.until_step("move", "agree", st.Asking)
+            assert line.run("run", "approve", "move", "agree", "--as", "ann").returncode == 0
+            line.until("move", lambda state: isinstance(state.mode, st.Ended))
+            assert driver.wait(timeout=60) == 141
+        finally:
+            driver.kill()
     assert steps.starts("new") == 1
 
 

@@ -66,7 +66,7 @@ class Live:
 
     def __enter__(self) -> Live:
         if self._live is not None:
-            self._live.__enter__()
+            self._live.start(refresh=True)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -111,7 +111,7 @@ def status_table(seen: RunView, *, rows: int | None = None) -> Group:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column("step", overflow="fold")
-    table.add_column("state")
+    table.add_column("state", overflow="fold")
     table.add_column("what", overflow="fold", ratio=1)
     if before:
         table.add_row("", f"({before} before)", "", "")

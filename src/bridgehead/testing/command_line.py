@@ -91,7 +91,12 @@ class CommandLine:
 
     def run(self, *words: str | Path, env: dict[str, str] | None = None) -> Finished:
         """Carry one command out."""
-        done = subprocess.run(self.command(*words), env=self.env | (env or {}), capture_output=True, timeout=PATIENCE_S, check=False)
+        return self.carry_out(self.command(*words), env=self.env | (env or {}))
+
+    @staticmethod
+    def carry_out(command: list[str], *, env: dict[str, str]) -> Finished:
+        """Execute a program to its end. Raises TimeoutExpired."""
+        done = subprocess.run(command, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def drive(self, *words: str | Path, program: tuple[str, ...] | None = None) -> Driving:

@@ -213,9 +213,13 @@ class SqliteJournal:
             yield
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
-            if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):
+            # SHMSIZE: also who only reads needs room for 32 KiB of shared memory beside the database.
+            if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")):
                 raise Permanent(
-                    f"no space: {error}", tried=tried, subject=str(self._path), remedy="Free disk space, then `bridgehead run resume`."
+                    f"no space: {error}",
+                    tried=tried,
+                    subject=str(self._path),
+                    remedy="Free disk space there, then give the command again; nothing that was written is lost.",
                 ) from error
             if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 raise Transient(f"the database is locked: {error}", tried=tried, subject=str(self._path)) from error
