@@ -288,6 +288,20 @@ def test_a_rejection_rolls_back() -> None:
     assert undos(play) == ["a"]
 
 
+def test_a_finished_run_with_every_kind_of_step_is_undone_by_another_run() -> None:
+    task = TaskStep("t", "mover", ("do",), 30.0, ("b",), undo_checklist=("undo",))
+    steps = (action("a"), gate("g", "a"), ApprovalStep("ok", ("ann",), 20.0, ("g",)), HoldStep("h", 1.0, ("ok",)), action("b", "h"), task)
+    play = Play(*steps)
+    done = {step.id: ev.DoneBefore({"was": step.id}, {}) for step in steps}
+    play.state = opened(ev.RunOpened(0.0, "run-undo", Runbook("test", steps), "", {}, "me", "0", ev.Undoes("run", done)))
+    play.take_over(1)
+    play.until(lambda state: isinstance(state.steps["t"], st.Assigned))
+    assert undos(play) == []
+    play.say(ev.TaskSignedOff(play.now_s, "t", "mover", ["photo"]))
+    assert verdict(play.until_quiet()) is ev.Verdict.ROLLED_BACK
+    assert undos(play) == ["b", "a"]
+
+
 def test_a_task_is_undone_by_its_owner_or_stuck() -> None:
     task = TaskStep("rack", "mover", ("rack it",), 50.0, undo_checklist=("take it out",))
     play = Play(task, action("a", "rack"), answer=fails("a", "apply"))

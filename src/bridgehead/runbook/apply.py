@@ -16,7 +16,7 @@ from bridgehead.model import event as ev
 from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, Step, TaskStep
 from bridgehead.runbook import state as st
 from bridgehead.runbook.phases import phase_event
-from bridgehead.runbook.turning import resumed_after_hold, turned_back, unstuck
+from bridgehead.runbook.turning import has_undo, resumed_after_hold, turned_back, unstuck
 
 
 def fold(events: Iterable[ev.Event]) -> st.RunState:
@@ -43,7 +43,7 @@ def opened(event: ev.RunOpened) -> st.RunState:
     if event.undoes is not None:
         mode = st.Backward(reason=f"undo of run {event.undoes.run}")
         for step_id in plan.steps:
-            done = event.undoes.steps.get(step_id)
+            done = event.undoes.steps.get(step_id) if has_undo(plan.steps[step_id]) else None
             steps[step_id] = st.Skipped() if done is None else st.ToUndo(event.at_s, done.recorded, done.applied)
     active = frozenset(step_id for step_id, step in steps.items() if isinstance(step, st.ACTIVE_STEPS))
     ready = frozenset(step.id for step in event.runbook.steps if not step.needs) if event.undoes is None else frozenset()

@@ -44,18 +44,23 @@ def _with_steps(state: st.RunState, steps: dict[StepId, st.StepState]) -> st.Run
     return msgspec.structs.replace(state, steps=immutables.Map(steps), active=active, unfinished=unfinished)
 
 
+def has_undo(plan_step: Step) -> bool:
+    """Whether a rollback has anything to do for a step: gates, approvals and holds change nothing."""
+    return isinstance(plan_step, ActionStep) or (isinstance(plan_step, TaskStep) and bool(plan_step.undo_checklist))
+
+
 def _step_turned_back(plan_step: Step, step: st.StepState, at_s: float) -> st.StepState:
     """What a rollback makes of a step: to be undone when it may have changed the world, else out of the way."""
-    has_undo = isinstance(plan_step, ActionStep) or (isinstance(plan_step, TaskStep) and bool(plan_step.undo_checklist))
+    undoable = has_undo(plan_step)
     match step:
         case st.Finished():
-            return st.ToUndo(at_s, step.recorded, step.applied) if has_undo else step
+            return st.ToUndo(at_s, step.recorded, step.applied) if undoable else step
         case st.Broken():
-            return st.ToUndo(at_s, step.recorded, step.applied) if step.touched and has_undo else step
+            return st.ToUndo(at_s, step.recorded, step.applied) if step.touched and undoable else step
         case st.Working():
             return st.ToUndo(at_s, step.recorded, step.applied) if step.may_have_changed_the_world else st.Skipped()
         case st.Assigned():
-            return st.ToUndo(at_s, {}, {}) if has_undo else st.Skipped()
+            return st.ToUndo(at_s, {}, {}) if undoable else st.Skipped()
         case st.Waiting() | st.Measuring() | st.Asking() | st.Holding():
             return st.Skipped()
         case st.ToUndo() | st.Undoing() | st.Undone() | st.Skipped() | st.Stuck():
