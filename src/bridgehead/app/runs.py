@@ -73,7 +73,7 @@ def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engi
     from bridgehead.drivers.system import SystemClock, this_driver
     from bridgehead.runbook.engine import Engine
 
-    journal = home.journal()
+    journal = journal_of(home, run)
     first = entries_of(home, run, journal=journal)[0].event
     assert isinstance(first, ev.RunOpened)
     ports = wiring.connect(first.estate)
@@ -123,10 +123,17 @@ def keep_weights(ports: Switchboard) -> list[str]:
     return drifted
 
 
+def journal_of(home: Home, run: RunId) -> Journal:
+    """The journal in which the run should be; who only looks makes none. Raises RUN_NOT_FOUND."""
+    if home.is_new:
+        raise not_found(home, run)
+    return home.journal()
+
+
 def entries_of(home: Home, run: RunId, *, journal: Journal | None = None) -> list[Entry]:
     """The run's whole journal. Raises RUN_NOT_FOUND, JOURNAL_DAMAGED."""
     try:
-        return (journal or home.journal()).read(run)
+        return (journal or journal_of(home, run)).read(run)
     except NotFound as error:
         raise not_found(home, run) from error
 
@@ -138,7 +145,7 @@ def state_of(home: Home, run: RunId, *, journal: Journal | None = None) -> st.Ru
 
 def follow(home: Home, run: RunId) -> Iterator[tuple[st.RunState, DriverIdentity | None]]:
     """The run's state and its driver, again and again, until it has ended or needs a person; reads only what is new."""
-    journal = home.journal()
+    journal = journal_of(home, run)
     entries = entries_of(home, run, journal=journal)
     state, seq = _folded(home, run, entries), entries[-1].seq
     while True:
@@ -230,8 +237,9 @@ def abort(home: Home, run: RunId, *, by: str, reason: str) -> bool:
 def undo(home: Home, run: RunId, *, by: str) -> RunId:
     """Open a run that rolls a finished one back; the finished one's verdict stays. Raises RUN_STATE unless it is done and not undone."""
     from bridgehead.runbook.engine import open_run
+    from bridgehead.runbook.turning import undoing_of
 
-    journal = home.journal()
+    journal = journal_of(home, run)
     entries = entries_of(home, run, journal=journal)
     first, state = entries[0].event, _folded(home, run, entries)
     assert isinstance(first, ev.RunOpened)
@@ -240,10 +248,9 @@ def undo(home: Home, run: RunId, *, by: str) -> RunId:
             "" if isinstance(state.mode, st.Ended) else f"`bridgehead run abort {run}{home.option}` rolls it back while it is under way."
         )
         raise _wrong_state(home, run, "undo the run", f"it is {mode_word(state)}; only a run that is done can be undone", abort_it)
-    steps = {step_id: ev.DoneBefore(step.recorded, step.applied) for step_id, step in state.steps.items() if isinstance(step, st.Finished)}
     back = RunId(f"{run}-undo")
     try:
-        open_run(journal, back, first.runbook, estate=first.estate, by=by, at_s=time.time(), undoes=ev.Undoes(run, steps))
+        open_run(journal, back, first.runbook, estate=first.estate, by=by, at_s=time.time(), undoes=undoing_of(state))
     except Conflict as conflict:
         remedy = f"`bridgehead run explain {back}{home.option}` says how far that one is."
         raise _wrong_state(home, run, "undo the run", f"there is a run {back} already", remedy) from conflict
@@ -280,7 +287,7 @@ def not_found(home: Home, run: RunId) -> BridgeheadError:
 
 def _say(home: Home, run: RunId, word: Callable[[st.RunState], ev.Event | None]) -> bool:
     """Append an operator's word; when others wrote meanwhile, look again before saying it. False when there was nothing to say."""
-    journal = home.journal()
+    journal = journal_of(home, run)
     while True:
         entries = entries_of(home, run, journal=journal)
         event = word(_folded(home, run, entries))

@@ -149,7 +149,7 @@ def _waiting_for_evidence(
                 return state
             return st.with_step(state, event.step, msgspec.structs.replace(before, approved_by=(*before.approved_by, event.by)))
         case ev.Rejected(), st.Asking():
-            return st.with_step(state, event.step, msgspec.structs.replace(before, rejected_by=event.by))
+            return st.with_step(state, event.step, msgspec.structs.replace(before, rejected_by=event.by, why_rejected=event.comment))
         case _:
             return state
 

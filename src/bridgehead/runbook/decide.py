@@ -204,7 +204,8 @@ def _judged(gate: GateStep, step: st.Measuring, judgement: Judgement, now_s: flo
 
 def _asking(state: st.RunState, plan_step: ApprovalStep, step: st.Asking, now_s: float) -> Decision:
     if step.rejected_by is not None:
-        return _records(ev.StepFailed(now_s, plan_step.id, f"rejected by {step.rejected_by}", "talk to them before trying again"))
+        why = f": {step.why_rejected}" if step.why_rejected else ""
+        return _records(ev.StepFailed(now_s, plan_step.id, f"rejected by {step.rejected_by}{why}", "talk to them before trying again"))
     if len(step.approved_by) >= plan_step.quorum:
         return _records(ev.StepDone(now_s, plan_step.id))
     late_s = _deadline(state, step.started_s, step.paused_before_s, plan_step.deadline_s)

@@ -70,6 +70,7 @@ class Asking(msgspec.Struct, frozen=True, tag="asking"):
     paused_before_s: float
     approved_by: tuple[Person, ...] = ()
     rejected_by: Person | None = None
+    why_rejected: str = ""
 
 
 class Assigned(msgspec.Struct, frozen=True, tag="assigned"):

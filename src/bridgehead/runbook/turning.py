@@ -8,6 +8,7 @@ import immutables
 import msgspec
 
 from bridgehead.kernel.ids import StepId
+from bridgehead.model import event as ev
 from bridgehead.model.runbook import ActionStep, Step, TaskStep
 from bridgehead.runbook import state as st
 
@@ -42,6 +43,12 @@ def _with_steps(state: st.RunState, steps: dict[StepId, st.StepState]) -> st.Run
     active = frozenset(step_id for step_id, step in steps.items() if isinstance(step, st.ACTIVE_STEPS))
     unfinished = sum(not isinstance(step, st.Finished) for step in steps.values())
     return msgspec.structs.replace(state, steps=immutables.Map(steps), active=active, unfinished=unfinished)
+
+
+def undoing_of(state: st.RunState) -> ev.Undoes:
+    """What a run that rolls back the finished run ``state`` has to know of it."""
+    finished = {step_id: step for step_id, step in state.steps.items() if isinstance(step, st.Finished)}
+    return ev.Undoes(state.run, {step_id: ev.DoneBefore(step.recorded, step.applied) for step_id, step in finished.items()})
 
 
 def has_undo(plan_step: Step) -> bool:

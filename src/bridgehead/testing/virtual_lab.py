@@ -18,6 +18,7 @@ from bridgehead.runbook import state as st
 from bridgehead.runbook.action import Action
 from bridgehead.runbook.apply import fold
 from bridgehead.runbook.engine import open_run
+from bridgehead.runbook.turning import undoing_of
 from bridgehead.simulate import faults as ft
 from bridgehead.simulate.blueprint import Blueprint
 from bridgehead.simulate.fault_book import FaultBook
@@ -92,7 +93,15 @@ class VirtualLab:
         )
         self._driver: VirtualDriver | None = None
         self._drivers = 0
+        self._run, self._watched = RUN, 0
         open_run(self.journal, RUN, runbook, estate={}, by="lab", at_s=self.world.now_s)
+
+    def undo(self) -> Finished:
+        """After ``run`` ended as done: roll it back by a run of its own, as ``bridgehead run undo`` does."""
+        done = fold(entry.event for entry in self.journal.read(RUN))
+        self._run, self._over_s, self._watched = RunId(f"{RUN}-undo"), None, 0
+        open_run(self.journal, self._run, done.plan.runbook, estate={}, by="lab", at_s=self.world.now_s, undoes=undoing_of(done))
+        return self.run()
 
     def run(self) -> Finished:
         """Drive the run to its end, through deaths and resumes, and let the world go on for a little."""
@@ -103,13 +112,13 @@ class VirtualLab:
             if not timeline.step():
                 break
             self.invariants.look()
-        entries = self.journal.read(RUN)
+        entries = self.journal.read(self._run)
         state = fold(entry.event for entry in entries)
         return Finished(state, entries, self._over_s is not None, self.trace)
 
     def _resume(self) -> None:
         self._drivers += 1
-        self._driver = VirtualDriver(self._shop, RUN, DriverIdentity("lab", self._drivers, "virtual"), left=self._driver_left)
+        self._driver = VirtualDriver(self._shop, self._run, DriverIdentity("lab", self._drivers, "virtual"), left=self._driver_left)
         self._driver.start()
 
     def _driver_left(self, resume_after_s: float | None) -> None:
@@ -143,7 +152,7 @@ class VirtualLab:
 
     def _write(self, event: ev.Event) -> bool:
         try:
-            self.journal.append(RUN, [event], after_seq=self.journal.head_seq(RUN), holder=None)
+            self.journal.append(self._run, [event], after_seq=self.journal.head_seq(self._run), holder=None)
         except PortError:
             return False
         self._trace_event(event)
@@ -173,7 +182,8 @@ class VirtualLab:
 
     def _watch_events(self, state: st.RunState, events: Sequence[ev.Event]) -> None:
         """People and the trace follow the journal itself: a driver may die before it tells what it wrote."""
-        fresh = [entry.event for entry in self.journal.read(RUN, after_seq=len(self.happened))]
+        fresh = [entry.event for entry in self.journal.read(self._run, after_seq=self._watched)]
+        self._watched += len(fresh)
         for event in fresh:
             self.happened.append((self.world.now_s, event))
             if isinstance(event, ev.StepStarted):

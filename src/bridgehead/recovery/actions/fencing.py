@@ -47,7 +47,9 @@ class RaiseFence:
             return Failed(f"the sites do not agree on the epoch of {params.workload}: {sorted(epochs)}", "Finish the earlier move first.")
         before = fences[0]
         counts = tuple(dict.fromkeys([*(before.counts if before else ()), snapshot]))
-        return Done({"epoch": epochs.pop(), "holder": before.holder if before else "", "snapshot": snapshot, "counts": counts})
+        holder = before.holder if before else ""
+        # Who opens it is recorded, because another run may undo this one.
+        return Done({"epoch": epochs.pop(), "holder": holder, "snapshot": snapshot, "counts": counts, "opened_by": call.stamp.key})
 
     def apply(self, params: FenceParams, call: Call) -> Outcome:
         """Record it everywhere."""
@@ -56,7 +58,7 @@ class RaiseFence:
             epoch=Epoch(call.recorded["epoch"] + 1),
             holder=params.holder,
             counts=tuple(call.recorded["counts"]),
-            opened_by=call.stamp.key,
+            opened_by=call.recorded["opened_by"],
             opened_s=call.now_s,
         )
         return self._raise(wanted, params.sites, call)
@@ -65,7 +67,7 @@ class RaiseFence:
         """Read back everywhere."""
         for site in params.sites:
             fence = self._ports.vaults.newest_fence(params.workload, site=site)
-            if fence is None or fence.opened_by != call.stamp.key:
+            if fence is None or fence.opened_by != call.recorded["opened_by"]:
                 return Failed(f"the fence is not in force at {site}", "Look at the vault of the site.")
         return Done({"epoch": call.recorded["epoch"] + 1, "holder": params.holder, "counts": list(call.recorded["counts"])})
 
@@ -76,8 +78,15 @@ class RaiseFence:
         close the epoch of a trainer that has long gone on. When someone else opened the epoch, ours can never be recorded.
         """
         fences = {site: self._ports.vaults.newest_fence(params.workload, site=site) for site in params.sites}
-        ours, back = call.stamp.key, f"{call.stamp.key}/undo"
-        if any(f is not None and f.epoch > call.recorded["epoch"] and f.opened_by not in (ours, back) for f in fences.values()):
+        ours, back = call.recorded["opened_by"], f"{call.recorded['opened_by']}/undo"
+        others = [f for f in fences.values() if f is not None and f.epoch > call.recorded["epoch"] and f.opened_by not in (ours, back)]
+        if any(fence.epoch > call.recorded["epoch"] + 1 for fence in others):
+            newest = max(others, key=lambda fence: fence.epoch)
+            return Failed(
+                f"{params.workload} has been moved on since: {newest.opened_by} opened epoch {newest.epoch} for {newest.holder}",
+                "Undo that move first, or move the workload back by a move of its own.",
+            )
+        if others:
             return Done({"epoch": call.recorded["epoch"]})
         before = SiteId(call.recorded["holder"] or next(site for site in params.sites if site != params.holder))
         first = next((fence for fence in fences.values() if fence is not None and fence.opened_by == back), None)
