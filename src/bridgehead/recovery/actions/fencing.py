@@ -81,9 +81,9 @@ class RaiseFence:
         ours, back = call.recorded["opened_by"], f"{call.recorded['opened_by']}/undo"
         others = [f for f in fences.values() if f is not None and f.epoch > call.recorded["epoch"] and f.opened_by not in (ours, back)]
         if any(fence.epoch > call.recorded["epoch"] + 1 for fence in others):
-            newest = max(others, key=lambda fence: fence.epoch)
+            later = max(others, key=lambda fence: fence.epoch)
             return Failed(
-                f"{params.workload} has been moved on since: {newest.opened_by} opened epoch {newest.epoch} for {newest.holder}",
+                f"{params.workload} has been moved on since: {later.opened_by} opened epoch {later.epoch} for {later.holder}",
                 "Undo that move first, or move the workload back by a move of its own.",
             )
         if others:
