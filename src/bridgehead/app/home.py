@@ -27,6 +27,11 @@ class Home:
         self.keys = KeyFolder(self.folder / "keys")
         self.option = "" if self.folder == _default().absolute() else f" --home {shlex.quote(str(self.folder))}"
 
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever begun here: there is no journal, and who only looks makes none."""
+        return not self.folder.exists() or (self.folder.is_dir() and not (self.folder / "journal.db").exists())
+
     def journal(self) -> SqliteJournal:
         """Open the journal; it is made when absent. Raises BAD_USAGE when the folder cannot be one."""
         try:
@@ -36,7 +41,7 @@ class Home:
                 ErrorCode.BAD_USAGE,
                 tried="open the home",
                 subject=str(self.folder),
-                happened=error.strerror or str(error),
+                happened="it is not a folder" if isinstance(error, FileExistsError) else error.strerror or str(error),
                 remedy="Name a folder that you may write to, by --home or BRIDGEHEAD_HOME.",
             ) from error
         return SqliteJournal(self.folder / "journal.db", signer=self.keys, alive=is_alive)

@@ -61,6 +61,8 @@ def verify(folder: Path | None, run: RunId, *, head: str | None, keys: Path | No
             happened="there is no public key (*.pub) in that folder",
             remedy=f"The keys of this home are in {home.folder / 'keys'}.",
         )
+    if home.is_new:
+        raise not_found(home, run)
     try:
         found = home.journal().sealed(run)
     except NotFound as error:

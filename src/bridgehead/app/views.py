@@ -225,13 +225,14 @@ def _waits_for(state: st.RunState, steps: tuple[StepView, ...], driver: str) -> 
         case st.Ended():
             return []
         case st.NeedsPerson():
-            stuck = [(step_id, step) for step_id, step in state.steps.items() if isinstance(step, st.Stuck)]
-            people = [f"a person, at step '{step_id}': {_sentences(step.instruction)}" for step_id, step in stuck]
+            stuck = [(step_id, state.steps[step_id]) for step_id in state.plan.steps]
+            people = [f"a person, at step '{name}': {_sentences(now.instruction)}" for name, now in stuck if isinstance(now, st.Stuck)]
             return people + _later([step.id for step in steps if step.state in ("to-undo", "undoing", "assigned (undo)")])
         case st.OnHold(since_s=since_s, direction=direction):
-            then = "it goes on by itself" if isinstance(direction, st.Backward) else "it rolls back by itself"
-            expires_s = since_s + state.plan.runbook.pause_expires_s
-            return [f"an operator who resumes or aborts it, since {clock_time(since_s)}; {then} at {clock_time(expires_s)}"]
+            then = "goes on rolling back" if isinstance(direction, st.Backward) else "rolls back"
+            expires = clock_time(since_s + state.plan.runbook.pause_expires_s)
+            nobody = [] if driver else ["a process that drives it: nobody does now, so the pause does not expire by itself"]
+            return [f"an operator who resumes or aborts it, since {clock_time(since_s)}; otherwise it {then} at {expires}", *nobody]
         case st.Abandoning():
             return [] if driver else ["a process that writes down its end"]
         case st.Forward() | st.Backward():
@@ -275,8 +276,8 @@ def _verbs(state: st.RunState, driver: str, home_option: str) -> list[str]:
         case _:
             assert_never(state.mode)
     verbs = [command("run watch") if driver else command("run resume", comment="drive it in this terminal")]
-    for step_id, step in state.steps.items():
-        plan_step = state.plan.steps[step_id]
+    for step_id, plan_step in state.plan.steps.items():
+        step = state.steps[step_id]
         if isinstance(step, st.Asking):
             assert isinstance(plan_step, ApprovalStep)
             first, *others = [person for person in plan_step.approvers if person not in step.approved_by] or plan_step.approvers

@@ -119,7 +119,7 @@ def status_table(seen: RunView, *, rows: int | None = None) -> Group:
         mark, style = MARKS[step.state]
         what = Text(step.title if step.title != step.id else "")
         if step.detail:
-            what.append(("  " if what else "") + step.detail, style="dim")
+            what.append((": " if what else "") + step.detail, style="dim")
         table.add_row(Text(mark, style=style), Text(step.id), Text(step.state, style=style), what)
     if after:
         table.add_row("", f"({after} after)", "", "")

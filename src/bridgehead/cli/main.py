@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import os
 import sys
@@ -58,7 +59,9 @@ def call(arguments: Sequence[str]) -> int:
     except BridgeheadError as error:
         return show(error)
     except cyclopts.CycloptsError as error:
-        return show(_wrong_use(" ".join(error.command_chain or ()), str(error)))
+        argument = error.argument if isinstance(error, cyclopts.MissingArgumentError) else None
+        happened = str(error) if argument is None else f"{argument.name} must be given"
+        return show(_wrong_use(" ".join(error.command_chain or ()), happened))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 128 + 2
@@ -89,10 +92,14 @@ def show(error: BridgeheadError) -> ExitCode:
 def _require_verb(arguments: Sequence[str]) -> None:
     """Refuse a group of verbs without a verb: a script whose variable is empty must not succeed. Without any word, help is right."""
     chain, apps, rest = app.parse_commands(arguments)
-    if not chain or rest or apps[-1].default_command is not None:
+    if apps[-1].default_command is not None or not (chain or rest):
         return
-    verbs = ", ".join(name for name in apps[-1] if not name.startswith("-"))
-    raise _wrong_use(" ".join(chain), f"a verb is missing; there are {verbs}")
+    verbs = [name for name in apps[-1] if not name.startswith("-")]
+    happened = "a verb is missing"
+    if rest:
+        near = difflib.get_close_matches(rest[0], verbs, n=1)
+        happened = f"there is no verb '{rest[0]}'" + (f"; did you mean '{near[0]}'?" if near else "")
+    raise _wrong_use(" ".join(chain), f"{happened}; there are {', '.join(verbs)}")
 
 
 def _wrong_use(command: str, happened: str) -> BridgeheadError:

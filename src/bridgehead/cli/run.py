@@ -158,8 +158,8 @@ def done(run: str, step: str, /, *, evidence: list[str] | None = None, by: AsOpt
 def list_runs(*, home: HomeOption = None, json: JsonOption = False) -> int:
     """All runs of this home, newest first."""
     place = _home(home)
-    journal = place.journal()
-    found = [_listed(place, run, journal) for run in journal.runs()]
+    journal = None if place.is_new else place.journal()
+    found = [] if journal is None else [_listed(place, run, journal) for run in journal.runs()]
     if json:
         print(msgspec.json.encode({"runs": found}).decode())
     else:
@@ -234,7 +234,7 @@ def _listed(home: Home, run: RunId, journal: Journal) -> RunView:
 def _view(home: Home, run: RunId) -> RunView:
     from bridgehead.app import runs, views
 
-    journal = home.journal()
+    journal = runs.journal_of(home, run)
     state = runs.state_of(home, run, journal=journal)
     return views.view(state, driver=views.driver_text(journal.holder(run)), home_option=home.option)
 
