@@ -113,3 +113,9 @@ def test_two_terminals(terminals: Terminals) -> None:
     assert terminals.greets("site-b")
     assert not terminals.greets("site-a")
     assert "entries hold" in terminals.say("ledger verify swing")
+
+    assert "swing-undo: rolled-back" in terminals.say("run undo swing")
+    assert terminals.greets("site-a")
+    assert "prepare-2-undo: rolled-back" in terminals.say("run undo prepare-2")
+    assert not terminals.greets("site-a")
+    assert not terminals.greets("site-b")
