@@ -128,12 +128,12 @@ def gather(paths: Sequence[Path], *, place: str) -> tuple[Files | str, list[Sour
             raise usage(
                 "save a snapshot", subject=str(path), happened="the vault itself lies in it", remedy="Save a folder beside the vault."
             )
-    if len(paths) == 1 and paths[0].is_dir():
+    if len(paths) == 1 and os.path.isdir(paths[0]):  # False, not an error, for what may not be looked at
         return str(paths[0]), sources_of(str(paths[0]))
     chosen: dict[str, Path] = {}
     for path in paths:
         name = os.path.basename(os.path.abspath(path))
-        found = {f"{name}/{source.path}": path / source.path for source in sources_of(str(path))} if path.is_dir() else {name: path}
+        found = {f"{name}/{source.path}": path / source.path for source in sources_of(str(path))} if os.path.isdir(path) else {name: path}
         twice = sorted(chosen.keys() & found.keys())
         if twice:
             remedy = "Save the folder that both are in."

@@ -62,7 +62,7 @@ def save(
         context: what to note with it, such as loss=1.25 commit=4f2a91c.
     """
     from bridgehead.app import vaults
-    from bridgehead.cli.vault_display import Progress, size
+    from bridgehead.cli.vault_display import Progress, counted, size
 
     if not paths:
         raise vaults.usage("save a snapshot", subject=vault, happened="no PATH was given", remedy="Name a folder or files to save.")
@@ -79,7 +79,7 @@ def save(
     if json:
         _print(_saved(saved))
     else:
-        stored = f"{size(snapshot.raw_bytes)} in {len(snapshot.files)} files, {size(result.written_bytes)} new"
+        stored = f"{size(snapshot.raw_bytes)} in {counted(len(snapshot.files), 'file')}, {size(result.written_bytes)} new"
         print(f"{snapshot.id}: {stored if saved.created else 'was there already, with exactly this content'}")
     for other in saved.others:
         print(f"note: step {step} was saved before with other content, as {other}; both are kept, the later one is newest", file=sys.stderr)
@@ -133,7 +133,7 @@ def restore(
     name: str,
     /,
     *,
-    to: str,
+    to: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     tensor: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     json: JsonOption = False,
@@ -148,7 +148,7 @@ def restore(
         tensor: only this tensor, bit for bit, in a file tensors.safetensors; may be given several times.
     """
     from bridgehead.app import vault_contents, vault_names, vaults
-    from bridgehead.cli.vault_display import Progress, size
+    from bridgehead.cli.vault_display import Progress, counted, size
 
     with Progress(f"restoring {name}") as progress:
         place = vaults.open_vault(vault, moved=progress.moved)
@@ -176,7 +176,7 @@ def restore(
     if json:
         _print({"id": snapshot.id, "to": to, "files": written, "bytes": progress.total_bytes, "counts": found.counts})
     else:
-        print(f"{snapshot.id}: {len(written)} files, {size(progress.total_bytes)}, verified, in {to}")
+        print(f"{snapshot.id}: {counted(len(written), 'file')}, {size(progress.total_bytes)}, verified, in {to}")
     return ExitCode.DONE
 
 
@@ -276,7 +276,7 @@ def replicate(
 def receipt(vault: str, name: str, /, *, site: str, json: JsonOption = False) -> int:
     """Read back every block of the snapshot NAME, and note in VAULT that SITE holds it whole."""
     from bridgehead.app import vault_names, vaults
-    from bridgehead.cli.vault_display import Progress, clock, size
+    from bridgehead.cli.vault_display import Progress, clock, counted, size
 
     site_id = SiteId(vaults.checked_name(site, option="--site"))
     with Progress("reading back") as progress, vaults.space_named():
@@ -285,7 +285,8 @@ def receipt(vault: str, name: str, /, *, site: str, json: JsonOption = False) ->
     if json:
         _print(given)
     else:
-        print(f"{given.site} holds {given.snapshot}: {given.blocks} blocks, {size(given.raw_bytes)}, verified {clock(given.verified_s)}")
+        what = f"{counted(given.blocks, 'block')}, {size(given.raw_bytes)}"
+        print(f"{given.site} holds {given.snapshot}: {what}, verified {clock(given.verified_s)}")
     return ExitCode.DONE
 
 

@@ -92,6 +92,11 @@ def clock(at_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_s))
 
 
+def counted(number: int, word: str) -> str:
+    """A number with its noun."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def clean(text: str) -> str:
     """A name out of a file, without what would move the cursor."""
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape", "surrogatepass").decode() for sign in text)
@@ -130,7 +135,10 @@ def print_shown(shown: Shown) -> None:
     rows = [
         ("saved", f"{clock(shown.created_s)} at {shown.site}, step {shown.step}, epoch {shown.epoch}"),
         ("standing", f"{standing}; {whole}"),
-        ("size", f"{size(shown.raw_bytes)} in {len(shown.files)} files; {size(shown.stored_bytes)} in the vault, shared blocks included"),
+        (
+            "size",
+            f"{size(shown.raw_bytes)} in {counted(len(shown.files), 'file')}; {size(shown.stored_bytes)} in the vault",
+        ),
         *((f"context {clean(key)}", clean(value)) for key, value in sorted(shown.context.items())),
         *(("cut off", clean(path)) for path in shown.incomplete),
     ]
@@ -182,10 +190,10 @@ def print_verified(report: VerifyReport, *, place: str, read_data: bool) -> None
         print(f"damaged {damage.kind.value} {damage.key}: {clean(damage.happened)}")
         for hurt in damage.hurts:
             print(f"  hurts {clean(hurt)}")
-    what = f"{report.snapshots} snapshots, {report.blocks} blocks"
+    what = f"{counted(report.snapshots, 'snapshot')}, {counted(report.blocks, 'block')}"
     unused = f", {report.unused_blocks} of them used by no snapshot" if report.unused_blocks else ""
     if report.damages:
-        print(f"{place}: {len(report.damages)} damaged objects among {what}")
+        print(f"{place}: {counted(len(report.damages), 'damaged object')} among {what}")
         print("do: replicate into it from a vault that holds them whole, or save again what they hurt; do not delete anything")
     elif read_data:
         print(f"{place}: intact; {what}{unused}; {size(report.read_bytes)} read and every hash compared")
@@ -201,8 +209,8 @@ def print_copied(copied: Copied, *, target: str) -> None:
     for one in copied.failed:
         print(f"FAILED {one.what}: {clean(one.reason)}")
     print(
-        f"{target}: {len(copied.copied)} snapshots copied ({size(copied.raw_bytes)}), {copied.present} were there; "
-        f"{size(copied.sent_bytes)} sent; {copied.receipts} receipts of {copied.site}"
+        f"{target}: {counted(len(copied.copied), 'snapshot')} copied ({size(copied.raw_bytes)}), {copied.present} were there; "
+        f"{size(copied.sent_bytes)} sent; {counted(copied.receipts, 'receipt')} of {copied.site}"
     )
 
 
@@ -218,7 +226,7 @@ def print_status(found: VaultStatus) -> None:
 
 def _workload_rows(one: WorkloadStatus) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = [
-        (one.workload, f"{one.usable} usable snapshots, {one.passed_over} passed over, {size(one.stored_bytes)} stored")
+        (one.workload, f"{counted(one.usable, 'usable snapshot')}, {one.passed_over} passed over, {size(one.stored_bytes)} stored")
     ]
     if one.newest is not None and one.age_s is not None:
         rows.append(("  newest", f"{one.newest.id}, {duration(one.age_s)} old, {size(one.newest.raw_bytes)}"))
@@ -228,7 +236,9 @@ def _workload_rows(one: WorkloadStatus) -> list[tuple[str, str]]:
         rows.append(("  fence", f"epoch {one.fence.epoch} belongs to {one.fence.holder}, opened {clock(one.fence.opened_s)}"))
     for replica in one.receipts:
         lag = (
-            f"{replica.lag_steps} steps, {duration(replica.lag_s)}, {size(replica.lag_bytes)} behind" if replica.lag_bytes else "up to date"
+            f"{counted(replica.lag_steps, 'step')}, {duration(replica.lag_s)}, {size(replica.lag_bytes)} behind"
+            if replica.lag_bytes
+            else "up to date"
         )
         rows.append(("  receipt", f"{replica.site} holds step {replica.step}: {lag}"))
     rows += [("  DAMAGE", clean(text)) for text in one.damage]
