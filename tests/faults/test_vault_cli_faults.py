@@ -211,6 +211,21 @@ def test_V22_block_that_is_damaged_is_named_with_what_it_hurts(complete: Command
     assert path.name in copied["failed"][0]["reason"]
 
 
+def test_V15_V22_damaged_blocks_are_healed_from_a_replica(complete: Commands) -> None:
+    complete("init", "w")
+    complete("replicate", "v", "w")
+    for path in sorted((complete.folder / "v").glob("data/*/*"))[::100]:
+        flip(path, seed=2)
+    assert json.loads(complete("replicate", "w", "v", "--site", "here", "--json"))["healed"] == 0, "it has a receipt, so it is not read"
+    copied = json.loads(complete("replicate", "w", "v", "--site", "here", "--heal", "--json"))
+    assert (copied["healed"], copied["sent_bytes"], copied["failed"]) == (1, 4 * 3000, [])
+    complete("verify", "v", "--read-data")
+    flip(sorted((complete.folder / "v").glob("data/*/*"))[0], seed=3)
+    flip(sorted((complete.folder / "w").glob("data/*/*"))[0], seed=3)
+    copied = json.loads(complete("replicate", "w", "v", "--heal", "--json", code=1))
+    assert "at the source" in copied["failed"][0]["reason"], "damaged in both: told, and nothing is made worse"
+
+
 @pytest.mark.parametrize("how", ["missing", "torn"])
 def test_V16_V20_block_that_is_missing_or_torn_is_seen_without_reading_data(complete: Commands, how: str) -> None:
     path = sorted((complete.folder / "v").glob("data/*/*"))[0]

@@ -41,6 +41,7 @@ class Copied(msgspec.Struct, frozen=True):
         sent_bytes: what was written at the target: blocks, records.
         raw_bytes: sum of the file sizes of the copied snapshots: what plain copies would have sent.
         receipts: how many were given now, after reading back at the target.
+        healed: snapshots of which damaged blocks at the target were replaced.
         failed: what could not be copied or proved; the rest was.
         skipped: snapshots that count here and not at the target, because a newer fence is known there.
     """
@@ -51,17 +52,24 @@ class Copied(msgspec.Struct, frozen=True):
     sent_bytes: int
     raw_bytes: int
     receipts: int
+    healed: int
     failed: tuple[NotCopied, ...]
     skipped: tuple[NotCopied, ...]
 
 
 class Replication:
-    """One replication from ``source`` to ``target``: first ``plan``, then ``run``, once."""
+    """One replication from ``source`` to ``target``: first ``plan``, then ``run``, once.
 
-    def __init__(self, source: Vault, target: Vault, *, site: SiteId | None = None) -> None:
+    Args:
+        site: in whose name receipts are given; default ``vault-`` and the begin of the target's id.
+        heal: read back also what has a receipt already.
+    """
+
+    def __init__(self, source: Vault, target: Vault, *, site: SiteId | None = None, heal: bool = False) -> None:
         self.site = site or SiteId(f"vault-{target.file.id[:8]}")
         self._source = source
         self._target = target
+        self._heal = heal
         self._failed: list[NotCopied] = []
         self._skipped: list[NotCopied] = []
         self._lock = threading.Lock()
@@ -83,7 +91,7 @@ class Replication:
     def run(self, wanted: Sequence[Snapshot], *, say: Say) -> Copied:
         """Copy, prove, record. A damaged object fails its snapshot alone; a store that fails ends it with the port's error."""
         receipts = dict.fromkeys(self._target.receipt_names())
-        copied, present, given = [], 0, 0
+        copied, present, given, healed = [], 0, 0, 0
         for snapshot in wanted:
             try:
                 with space_named():
@@ -92,9 +100,9 @@ class Replication:
                         say(f"{snapshot.id} copied")
                     else:
                         present += 1
-                    if (self.site, snapshot.id) not in receipts:
-                        self._prove(snapshot)
-                        given += 1
+                    if self._heal or (self.site, snapshot.id) not in receipts:
+                        healed += self._prove(snapshot)
+                        given += (self.site, snapshot.id) not in receipts
             except _DamagedAt as fault:
                 self._failed.append(NotCopied(snapshot.id, str(fault)))
         return Copied(
@@ -104,6 +112,7 @@ class Replication:
             sent_bytes=self._sent_bytes,
             raw_bytes=sum(snapshot.raw_bytes for snapshot in copied),
             receipts=given,
+            healed=healed,
             failed=tuple(self._failed),
             skipped=tuple(self._skipped),
         )
@@ -152,13 +161,20 @@ class Replication:
             replicate(snapshot, source=self._source.place, target=self._target.place, pace=pace)
         return True
 
-    def _prove(self, snapshot: Snapshot) -> None:
-        with _naming("target"):
+    def _prove(self, snapshot: Snapshot) -> bool:
+        """Read back at the target. True: damaged blocks were found there and sent again (V15, V22)."""
+        healed = False
+        try:
             receipt = self._target.receipt(snapshot.id, site=self.site)
+        except Damaged:
+            healed = self._bring(snapshot)  # what was found damaged counts as absent now
+            with _naming("target"):
+                receipt = self._target.receipt(snapshot.id, site=self.site)
         try:  # known here too, so that the lag is seen without reaching the target
             self._source.place.objects.add(receipt_key(receipt.site, receipt.snapshot), receipt)
         except BridgeheadError as error:
             self._failed.append(NotCopied(f"receipt for {snapshot.id} at the source", error.happened))
+        return healed
 
     def _written(self, size_bytes: int) -> None:
         with self._lock:

@@ -239,6 +239,7 @@ def replicate(
     workload: WorkloadOption = None,
     site: str | None = None,
     rate: str | None = None,
+    heal: Annotated[bool, Parameter(negative="")] = False,
     json: JsonOption = False,
 ) -> int:
     """Copy all that counts in VAULT to the vault TARGET, newest first; read it back there and note receipts. Broken off, it goes on.
@@ -249,6 +250,7 @@ def replicate(
         workload: only this one.
         site: in whose name TARGET's receipts are given; default vault- and the begin of its id.
         rate: limit for sending, such as '100 Mbps'.
+        heal: read back in TARGET also what has a receipt already, and send again what is damaged there.
     """
     from bridgehead.app import vault_copies, vaults
     from bridgehead.cli.vault_display import Progress, print_copied
@@ -262,7 +264,7 @@ def replicate(
     with Progress("replicating") as progress:
         source = vaults.open_vault(vault)
         goal = vaults.open_vault(target, moved=progress.moved, rate_bps=rate_bps)
-        replication = vault_copies.Replication(source, goal, site=named)
+        replication = vault_copies.Replication(source, goal, site=named, heal=heal)
         wanted, progress.total_bytes = replication.plan(_chosen(source, workload))
         copied = replication.run(wanted, say=progress.say)
     if json:

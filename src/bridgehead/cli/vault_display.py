@@ -194,7 +194,8 @@ def print_verified(report: VerifyReport, *, place: str, read_data: bool) -> None
     unused = f", {report.unused_blocks} of them used by no snapshot" if report.unused_blocks else ""
     if report.damages:
         print(f"{place}: {counted(len(report.damages), 'damaged object')} among {what}")
-        print("do: replicate into it from a vault that holds them whole, or save again what they hurt; do not delete anything")
+        print(f"do: blocks: `bridgehead vault replicate OTHER {place} --heal`, from a vault that holds them whole;")
+        print("    all else: copy the object from such a vault; older snapshots can be used as they are")
     elif read_data:
         print(f"{place}: intact; {what}{unused}; {size(report.read_bytes)} read and every hash compared")
     else:
@@ -208,6 +209,8 @@ def print_copied(copied: Copied, *, target: str) -> None:
         print(f"skipped {one.what}: {one.reason}")
     for one in copied.failed:
         print(f"FAILED {one.what}: {clean(one.reason)}")
+    if copied.healed:
+        print(f"healed damaged blocks of {counted(copied.healed, 'snapshot')}")
     print(
         f"{target}: {counted(len(copied.copied), 'snapshot')} copied ({size(copied.raw_bytes)}), {copied.present} were there; "
         f"{size(copied.sent_bytes)} sent; {counted(copied.receipts, 'receipt')} of {copied.site}"
