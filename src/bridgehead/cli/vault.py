@@ -91,8 +91,9 @@ def list_snapshots(vault: str, /, *, workload: WorkloadOption = None, json: Json
     """The snapshots in VAULT that can be used, newest first; and all others, with the reason."""
     from bridgehead.app import vault_status, vaults
 
-    place = vaults.open_vault(vault)
-    found = vault_status.listing(place, _chosen(place, workload), place=vault)
+    with vaults.damage_named(vault):
+        place = vaults.open_vault(vault)
+        found = vault_status.listing(place, _chosen(place, workload), place=vault)
     if json:
         _print(found)
     else:
@@ -150,7 +151,7 @@ def restore(
     from bridgehead.app import vault_contents, vault_names, vaults
     from bridgehead.cli.vault_display import Progress, counted, size
 
-    with Progress(f"restoring {name}") as progress:
+    with Progress(f"restoring {name}") as progress, vaults.damage_named(vault):
         place = vaults.open_vault(vault, moved=progress.moved)
         _refuse_inside(vault, to)
         found = vault_names.find(place, name)
@@ -199,7 +200,7 @@ def diff(vault: str, before: str, after: str, /, *, all: Annotated[bool, Paramet
     from bridgehead.app import vault_diff, vault_names, vaults
     from bridgehead.cli.vault_display import Progress, print_comparison
 
-    with Progress("comparing") as progress:
+    with Progress("comparing") as progress, vaults.damage_named(vault):
         place = vaults.open_vault(vault, moved=progress.moved)
         old, new = (vault_names.find(place, name).snapshot for name in (before, after))
         found = vault_diff.compare(place, old, new)
@@ -281,7 +282,7 @@ def receipt(vault: str, name: str, /, *, site: str, json: JsonOption = False) ->
     from bridgehead.cli.vault_display import Progress, clock, counted, size
 
     site_id = SiteId(vaults.checked_name(site, option="--site"))
-    with Progress("reading back") as progress, vaults.space_named():
+    with Progress("reading back") as progress, vaults.damage_named(vault), vaults.space_named():
         place = vaults.open_vault(vault, moved=progress.moved)
         given = place.receipt(vault_names.find(place, name).snapshot.id, site=site_id)
     if json:
