@@ -47,7 +47,7 @@ def save(
     step: int,
     epoch: Annotated[int | None, Parameter(env_var="BRIDGEHEAD_EPOCH")] = None,
     site: Annotated[str | None, Parameter(env_var="BRIDGEHEAD_SITE")] = None,
-    context: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    context: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)] = (),
     json: JsonOption = False,
 ) -> int:
     """Save PATHS into VAULT as the state after a step. On return it is durable; given again, it changes nothing.
@@ -110,7 +110,7 @@ def show(vault: str, name: str, /, *, hash: bool | None = None, json: JsonOption
     Args:
         vault: a directory, or http://HOST:PORT of a blob server.
         name: WORKLOAD, WORKLOAD@latest, WORKLOAD@STEP or a whole id.
-        hash: give the BLAKE3 of each tensor's bytes, the default with --json; tensors that are not one whole block are read for it.
+        hash: give the BLAKE3 of each tensor's bytes, read where needed; default with --json, unless --no-hash.
     """
     from bridgehead.app import vault_contents, vault_names, vaults
     from bridgehead.cli.vault_display import Progress, print_shown
@@ -135,8 +135,8 @@ def restore(
     /,
     *,
     to: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    file: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    tensor: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    file: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    tensor: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     json: JsonOption = False,
 ) -> int:
     """Write the snapshot NAME into a folder, which appears when all is verified and on disk.
