@@ -6,6 +6,8 @@ by the name of its tensor.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import chain, pairwise
 from typing import Final
 
 import msgspec
@@ -14,7 +16,8 @@ from bridgehead.vault.formats import Contents
 
 MAX_BLOCK_BYTES: Final = 8 << 20
 MIN_TENSOR_BLOCK_BYTES: Final = 64 << 10
-"""Smaller neighbours share a block: in this cut a block is an object, and an object costs two disk syncs."""
+"""Smaller neighbours share a block: in this cut a block is an object, and an object costs two disk syncs. A tensor of this size or more
+shares its blocks with nothing, so that they are the same in every file and in every format that holds it."""
 OPAQUE_BLOCK_BYTES: Final = 4 << 20
 
 
@@ -29,17 +32,38 @@ def cut(size_bytes: int, contents: Contents) -> list[Piece]:
     """Pieces that cover the file exactly once, in order. An empty file has none."""
     if contents.header_bytes == 0:
         return _split(0, size_bytes, OPAQUE_BLOCK_BYTES)
-    bounds = {contents.header_bytes, size_bytes}
-    for tensor in contents.tensors:  # tensors may overlap or leave gaps (V01): every begin and end is a possible cut
-        bounds.add(tensor.offset_bytes)
-        bounds.add(tensor.offset_bytes + tensor.size_bytes)
     pieces = _split(0, contents.header_bytes, MAX_BLOCK_BYTES)
-    begin = contents.header_bytes
-    for end in sorted(bounds):
-        if end - begin >= MIN_TENSOR_BLOCK_BYTES or end == size_bytes:
-            pieces += _split(begin, end, MAX_BLOCK_BYTES)
-            begin = end
-    return pieces
+    waiting = contents.header_bytes  # where the small ranges begin that have no block yet
+    for begin, end in pairwise(_bounds(size_bytes, contents)):
+        if end - begin >= MIN_TENSOR_BLOCK_BYTES:
+            pieces += [*_split(waiting, begin, MAX_BLOCK_BYTES), *_split(begin, end, MAX_BLOCK_BYTES)]
+            waiting = end
+        elif end - waiting >= MIN_TENSOR_BLOCK_BYTES:
+            pieces += _split(waiting, end, MAX_BLOCK_BYTES)
+            waiting = end
+    return pieces + _split(waiting, size_bytes, MAX_BLOCK_BYTES)
+
+
+def _bounds(size_bytes: int, contents: Contents) -> list[int]:
+    """Where a cut may be: at both ends of every range, which may overlap or leave gaps (V01), except that a small view does not divide
+    the large tensor or storage that it looks into (V05)."""
+    ranges = [(tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes) for tensor in contents.tensors]
+    ranges += [(extent.offset_bytes, extent.end_bytes) for extent in contents.extents]
+    large = sorted(found for found in ranges if found[1] - found[0] >= MIN_TENSOR_BLOCK_BYTES)
+    bounds = {contents.header_bytes, size_bytes, *chain.from_iterable(large)}
+    begins: list[int] = []  # of the parts of the file that large ranges cover, put together where they overlap
+    ends: list[int] = []
+    for begin, end in large:
+        if begins and begin <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            begins.append(begin)
+            ends.append(end)
+    for at in {*chain.from_iterable(ranges)} - bounds:
+        part = bisect_right(begins, at) - 1
+        if part < 0 or at > ends[part]:
+            bounds.add(at)
+    return sorted(bounds)
 
 
 def _split(begin: int, end: int, limit: int) -> list[Piece]:

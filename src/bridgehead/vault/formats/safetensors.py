@@ -1,6 +1,5 @@
-"""What is inside a file: the tensor table of safetensors, read with bounds and without trust (V01, V02, V03, V08, V12).
+"""Safetensors: the tensor table, read with bounds and without trust (V01, V02, V03, V12).
 
-The format is seen in the bytes, not in the name. A file that does not parse is opaque: stored as it is, never refused.
 Format: 8 bytes little endian N, then N bytes of JSON: name -> {dtype, shape, data_offsets: [begin, end]} with offsets counted from byte
 8 + N, and optionally ``__metadata__``.
 """
@@ -8,45 +7,30 @@ Format: 8 bytes little endian N, then N bytes of JSON: name -> {dtype, shape, da
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from bridgehead.model.snapshot import TensorEntry
+from bridgehead.vault.formats.contents import (
+    CUT_OFF,
+    MAX_RANK,
+    MAX_TENSORS,
+    OPAQUE,
+    Contents,
+    FileFormat,
+    Reader,
+    by_place,
+    is_length,
+    is_text,
+)
 
 MAX_HEADER_BYTES: Final = 100_000_000
 """As in the reference reader."""
-MAX_TENSORS: Final = 1_000_000
-MAX_RANK: Final = 64
-MAX_TEXT: Final = 4096
-
-Reader = Callable[[int, int], bytes]
-"""(offset, size) -> at most ``size`` bytes of the file."""
 
 
-class Contents(msgspec.Struct, frozen=True):
-    """What was found.
-
-    Attributes:
-        header_bytes: bytes before the first tensor; 0 for an opaque file.
-        tensors: in the order of their place in the file.
-        cut_off_at: None, or the size that the header promises to a file that is shorter (V12); -1 when even the header is cut off.
-    """
-
-    header_bytes: int = 0
-    tensors: tuple[TensorEntry, ...] = ()
-    cut_off_at: int | None = None
-
-
-OPAQUE: Final = Contents()
-
-
-def examine(path: str, size_bytes: int, read: Reader) -> Contents:
-    """Look into a file of ``size_bytes``. ``path`` matters only for an incomplete file: an empty ``.safetensors``
-    was cut off, an empty file of another name may be meant so."""
-    named = path.endswith(".safetensors")
-    cut_off = Contents(cut_off_at=-1) if named else OPAQUE
+def examine_safetensors(path: str, size_bytes: int, read: Reader) -> Contents:
+    """The table, or OPAQUE. ``path`` matters only for an incomplete file: an empty ``.safetensors`` was cut off, an empty file of another
+    name may be meant so."""
+    cut_off = CUT_OFF if path.endswith(".safetensors") else OPAQUE
     if size_bytes < 8:
         return cut_off
     header_size = int.from_bytes(read(0, 8), "little")
@@ -62,7 +46,7 @@ def examine(path: str, size_bytes: int, read: Reader) -> Contents:
     end = max((tensor.offset_bytes + tensor.size_bytes for tensor in tensors), default=8 + header_size)
     if end > size_bytes:
         return Contents(cut_off_at=end)
-    return Contents(header_bytes=8 + header_size, tensors=tensors)
+    return Contents(header_bytes=8 + header_size, tensors=tensors, format=FileFormat.SAFETENSORS)
 
 
 def _table(header: bytes, base: int) -> tuple[TensorEntry, ...] | None:
@@ -81,7 +65,7 @@ def _table(header: bytes, base: int) -> tuple[TensorEntry, ...] | None:
         if tensor is None:
             return None
         tensors.append(tensor)
-    return tuple(sorted(tensors, key=lambda tensor: (tensor.offset_bytes, tensor.size_bytes, tensor.name)))
+    return by_place(tensors)
 
 
 def _tensor(name: str, entry: object, base: int) -> TensorEntry | None:
@@ -91,19 +75,8 @@ def _tensor(name: str, entry: object, base: int) -> TensorEntry | None:
             pass
         case _:
             return None
-    if not 0 <= begin <= end < 1 << 62 or len(shape) > MAX_RANK or len(name) > MAX_TEXT or len(dtype) > MAX_TEXT:
+    if not (is_length(begin) and is_length(end) and begin <= end) or len(shape) > MAX_RANK:
         return None
-    if isinstance(begin, bool) or isinstance(end, bool) or not all(type(length) is int and 0 <= length < 1 << 62 for length in shape):
-        return None
-    if not (_is_text(name) and _is_text(dtype)):
+    if not all(is_length(length) for length in shape) or not (is_text(name) and is_text(dtype)):
         return None
     return TensorEntry(name=name, dtype=dtype, shape=tuple(shape), offset_bytes=base + begin, size_bytes=end - begin)
-
-
-def _is_text(text: str) -> bool:
-    """A lone surrogate is legal in JSON escapes but has no UTF-8 form, so a record could not hold it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
