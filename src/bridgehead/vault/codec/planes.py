@@ -20,7 +20,6 @@ from bridgehead.vault.codec.forms import Bits, Form
 _NOISE: Final = 0.985
 """A plane that does not get below this share is stored."""
 _SAMPLE_BYTES: Final = 1 << 14
-_CHUNK: Final = 1 << 16
 
 ByteArray = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -48,35 +47,31 @@ class Level(enum.IntEnum):
     THOROUGH = 12
 
 
-def split(bits: Bits, form: Form) -> list[ByteArray]:
-    """Planes, the most significant one first. In chunks, so that the strided reads stay in the cache."""
-    width = form.width
-    if width == 1:
-        return [bits.view(np.uint8)]
-    planes = [np.empty(len(bits), dtype=np.uint8) for _ in range(width)]
-    for begin in range(0, len(bits), _CHUNK):
-        columns = bits[begin : begin + _CHUNK].view(np.uint8).reshape(-1, width)
-        for index, plane in enumerate(planes):
-            plane[begin : begin + _CHUNK] = columns[:, width - 1 - index]
-    return planes
+def room(count: int, form: Form) -> list[ByteArray]:
+    """Planes for ``count`` elements, to be filled, the most significant first."""
+    return [np.empty(count, dtype=np.uint8) for _ in range(form.width)]
 
 
-def join(planes: list[ByteArray], form: Form) -> Bits:
-    """The inverse of ``split``."""
-    width, count = form.width, len(planes[0])
-    if width == 1:
-        return planes[0]
-    bits = np.empty(count, dtype=f"<u{width}")
-    for begin in range(0, count, _CHUNK):
-        columns = bits[begin : begin + _CHUNK].view(np.uint8).reshape(-1, width)
-        for index, plane in enumerate(planes):
-            columns[:, width - 1 - index] = plane[begin : begin + _CHUNK]
-    return bits
+def scatter(bits: Bits, planes: list[ByteArray], at: int) -> None:
+    """Write elements into the planes from element ``at`` on."""
+    width = len(planes)
+    columns = np.ascontiguousarray(bits).view(np.uint8).reshape(-1, width)
+    for index, plane in enumerate(planes):
+        plane[at : at + len(bits)] = columns[:, width - 1 - index]
+
+
+def gather(planes: list[ByteArray], begin: int, end: int) -> Bits:
+    """The inverse: elements ``begin`` to ``end``."""
+    width = len(planes)
+    columns = np.empty((end - begin, width), dtype=np.uint8)
+    for index, plane in enumerate(planes):
+        columns[:, width - 1 - index] = plane[begin:end]
+    return columns.reshape(-1).view(f"<u{width}")
 
 
 def pack(plain: ByteArray, levels: tuple[Level, ...] = (Level.ENTROPY, Level.FAST)) -> Run:
     """Compress with the level that a sample finds best, or store."""
-    data = memoryview(plain)
+    data = plain.data
     sample = sample_of(plain)
     sizes = {level: len(_compressor(level).compress(sample)) for level in levels}
     level = min(levels, key=lambda level: sizes[level])
@@ -109,7 +104,7 @@ def unpack(run: Run, size_bytes: int) -> bytes | memoryview:
 def estimate(planes: list[ByteArray]) -> int:
     """Bytes that these (small) planes take, at the entropy level."""
     compressor = _compressor(Level.ENTROPY)
-    return sum(min(len(plane), len(compressor.compress(memoryview(plane)))) for plane in planes)
+    return sum(min(len(plane), len(compressor.compress(plane.data))) for plane in planes)
 
 
 def sample_of(plain: ByteArray) -> bytes:

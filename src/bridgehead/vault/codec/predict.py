@@ -27,7 +27,7 @@ class Predictor(enum.IntEnum):
     PREVIOUS: x₀.
     ROUNDED: x in a narrower float, nearest even: the working copy of master weights.
     SCALED: p₀·x₀: a moment that decays.
-    SQUARES: p₀·v₀ + m₁·(p₁·m₁ + p₂·m₀) + p₃·m₀·m₀, bases v₀ m₀ m₁: β₂·v₀ + (1 − β₂)·g² with g from the first moments, multiplied out.
+    SQUARES: p₀·v₀ + m₁·(p₁·m₁ + p₂·m₀) + p₃·m₀·m₀, bases v₀ m₀ m₁: β₂·v₀ + c·g² with g from the first moments, multiplied out.
     ADAM: p₀·w₀ + p₁·m₁/(√v₁ + p₂), bases w₀ m₁ v₁: one step.
     ADAM_FAR: p₀·w₀ + (p₁·m₁/(√v₁ + p₂) + p₃·m₀/(√v₀ + p₂)), bases w₀ m₁ v₁ m₀ v₀: several steps, seen from both ends.
     MOMENTUM: p₀·w₀ + (p₁·m₁ + p₂·m₀), bases w₀ m₁ m₀: SGD with momentum, Nesterov's too.
@@ -73,31 +73,32 @@ def predict(predictor: Predictor, bases: Sequence[tuple[Bits, Form]], parameters
 
 def formula(predictor: Predictor, x: Sequence[Floats], p: Sequence[Any]) -> Floats:
     """The predictor on floats."""
+    value: Floats
     match predictor:
         case Predictor.PREVIOUS | Predictor.ROUNDED:
-            return x[0].copy()
+            value = x[0].copy()
         case Predictor.SCALED:
-            return x[0] * p[0]
+            value = x[0] * p[0]
         case Predictor.SQUARES:
             v, m0, m1 = x
             value = v * p[0] + m1 * (m1 * p[1] + m0 * p[2]) + m0 * m0 * p[3]
             value[value < 0] = 0
-            return value
         case Predictor.ADAM:
             w, m1, v1 = x
-            return w * p[0] + _update(m1, v1, p[1], p[2])
+            value = w * p[0] + _update(m1, v1, p[1], p[2])
         case Predictor.ADAM_FAR:
             w, m1, v1, m0, v0 = x
-            return w * p[0] + (_update(m1, v1, p[1], p[2]) + _update(m0, v0, p[3], p[2]))
+            value = w * p[0] + (_update(m1, v1, p[1], p[2]) + _update(m0, v0, p[3], p[2]))
         case Predictor.MOMENTUM:
             w, m1, m0 = x
-            return w * p[0] + (m1 * p[1] + m0 * p[2])
+            value = w * p[0] + (m1 * p[1] + m0 * p[2])
         case _:
             assert_never(predictor)
+    return value
 
 
 def _update(m: Floats, v: Floats, rate: Any, epsilon: Any) -> Floats:
-    update = m / (np.sqrt(v) + epsilon) * rate
+    update: Floats = m / (np.sqrt(v) + epsilon) * rate
     update[~np.isfinite(update)] = 0  # 0/0 where nothing ever flowed: the weight itself stays the prediction
     return update
 

@@ -1,0 +1,27 @@
+"""The vault's codec: bytes of a block to fewer bytes and back, lossless; pure (design section 5).
+
+``encode`` finds the shortest of raw, zstd, planes and predictions by a trial on a sample; ``decode`` gives the same bits back and checks
+their hash.
+"""
+
+from bridgehead.vault.codec.decode import decode
+from bridgehead.vault.codec.encode import Base, Candidate, Encoded, encode
+from bridgehead.vault.codec.forms import Form, form_of
+from bridgehead.vault.codec.frame import BadFrame, BaseRef, Codec, Frame, parse
+from bridgehead.vault.codec.predict import Predictor
+
+__all__ = [
+    "BadFrame",
+    "Base",
+    "BaseRef",
+    "Candidate",
+    "Codec",
+    "Encoded",
+    "Form",
+    "Frame",
+    "Predictor",
+    "decode",
+    "encode",
+    "form_of",
+    "parse",
+]

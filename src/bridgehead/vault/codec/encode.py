@@ -1,0 +1,190 @@
+"""Encode: the shortest of what a sample promises. The same bits come back whatever form or bases are suggested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from bridgehead.kernel.hashing import block_hash
+from bridgehead.kernel.ids import BlockId
+from bridgehead.vault.codec.fit import Parameters, fit
+from bridgehead.vault.codec.forms import Bits, Form, elements, ordered, rotate, zigzag
+from bridgehead.vault.codec.frame import BaseRef, Codec, Frame, compose
+from bridgehead.vault.codec.planes import ByteArray, Level, Method, Run, estimate, pack, room, scatter
+from bridgehead.vault.codec.predict import CHUNK, Predictor, exact, predict, widen
+
+MAX_PLAIN_BYTES: Final = 1 << 30
+SAMPLE_RUNS: Final = 16
+SAMPLE_RUN: Final = 512
+"""Elements of a trial: 16 stretches of 512."""
+_FIRST_LOOK: Final = 1 << 14
+
+
+class Base(msgspec.Struct, frozen=True):
+    """A block whose plain bytes the decoder will have, too."""
+
+    block: BlockId
+    form: Form
+    data: bytes | memoryview
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A prediction worth a trial.
+
+    Attributes:
+        bases: in the order that the predictor says.
+        parameters: tried instead of a fit when given (those of the tensor's block before).
+        must_save: share of the size without it that it has to save, as the price of a dependence; the ADR of the codec says why.
+    """
+
+    predictor: Predictor
+    bases: tuple[Base, ...]
+    parameters: tuple[Parameters, ...] = ()
+    must_save: float = 0.0
+
+
+class Encoded(NamedTuple):
+    """An encoded block and what it turned out to be."""
+
+    data: bytes
+    frame: Frame
+
+
+class _Option(msgspec.Struct, frozen=True):
+    codec: Codec
+    share: float
+    candidate: Candidate | None = None
+    parameters: Parameters = ()
+
+
+def encode(
+    data: bytes | memoryview,
+    *,
+    form: Form,
+    candidates: Sequence[Candidate] = (),
+    block: BlockId | None = None,
+    only: Codec | Predictor | None = None,
+) -> Encoded:
+    """Encode a block.
+
+    Args:
+        form: what the bytes are believed to be.
+        candidates: predictions to try; those whose bases do not fit are passed over.
+        block: the hash of ``data`` where it is known already.
+        only: take this codec or predictor without regard to size (ValueError when it cannot be used); for tests and measurements.
+    """
+    if len(data) > MAX_PLAIN_BYTES:
+        raise ValueError(f"a block has at most {MAX_PLAIN_BYTES} bytes")
+    bits = elements(data, form)
+    options = list(_options(data, bits, form, candidates))
+    if only is not None:
+        options = [option for option in options if only in (option.codec, option.candidate and option.candidate.predictor)]
+        if not options:
+            raise ValueError(f"{only.name} cannot be used here")
+    plain = min((option.share for option in options if option.candidate is None), default=1.0)
+    worth = [option for option in options if only or option.candidate is None or option.share <= plain * (1 - option.candidate.must_save)]
+    # Nearly the same with fewer bases is better: each is a block that must be there to restore.
+    best = min(worth, key=lambda option: option.share * (1 + 0.01 * len(option.candidate.bases if option.candidate else ())))
+    frame = _frame(data, bits, form, best, block or BlockId(block_hash(data)))
+    encoded = compose(frame)
+    if only is None and frame.codec is not Codec.RAW and sum(len(run.payload) for run in frame.runs) >= len(data):
+        frame = _frame(data, bits, form, _Option(Codec.RAW, 1.0), frame.block)
+        encoded = compose(frame)
+    return Encoded(encoded, frame)
+
+
+def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate]) -> Iterator[_Option]:
+    yield _Option(Codec.RAW, 1.0)
+    if len(data) == 0:
+        return
+    look = memoryview(data)[: _FIRST_LOOK * 2]
+    yield _Option(Codec.ZSTD, len(pack(np.frombuffer(look, np.uint8), (Level.USUAL,)).payload) / len(look))
+    if len(bits) == 0:
+        return
+    places = _places(len(bits))
+    sample = bits[places]
+    yield _Option(Codec.PLANES, _share(rotate(sample, form)))
+    machine_is_exact: bool | None = None
+    for candidate in candidates:
+        if not _fits(candidate, form, len(bits)):
+            continue
+        if candidate.predictor is not Predictor.PREVIOUS:
+            machine_is_exact = exact() if machine_is_exact is None else machine_is_exact
+            if not machine_is_exact:
+                continue
+        yield from _trials(candidate, sample, places, form)
+
+
+def _trials(candidate: Candidate, sample: Bits, places: Any, form: Form) -> Iterator[_Option]:
+    bases = [(elements(base.data, base.form)[places], base.form) for base in candidate.bases]
+    parameters: Sequence[Parameters] = candidate.parameters
+    if not parameters and candidate.predictor.parameters == 0:
+        parameters = [()]
+    elif not parameters:
+        wide = np.dtype(np.float64)
+        parameters = fit(candidate.predictor, widen(sample, form, wide), [widen(bits, base, wide) for bits, base in bases])
+    for values in parameters:
+        guess = predict(candidate.predictor, bases, values, form)
+        yield _Option(Codec.PREDICTED, _share(_residual(sample, guess, form)), candidate, values)
+
+
+def _fits(candidate: Candidate, form: Form, count: int) -> bool:
+    predictor, forms = candidate.predictor, [base.form for base in candidate.bases]
+    if len(forms) != predictor.bases or any(len(base.data) // base.form.width != count for base in candidate.bases):
+        return False
+    if predictor is Predictor.PREVIOUS:
+        return forms == [form]
+    return all(each.computable for each in (form, *forms))
+
+
+def _places(count: int) -> Any:
+    """Indices of the sample; everything when that is not much more."""
+    if count <= SAMPLE_RUNS * SAMPLE_RUN:
+        return slice(0, count)
+    begins = np.linspace(0, count - SAMPLE_RUN, SAMPLE_RUNS).astype(np.int64)
+    return (begins[:, None] + np.arange(SAMPLE_RUN)).reshape(-1)
+
+
+def _share(bits: Bits) -> float:
+    planes: list[ByteArray] = room(len(bits), _of_width(bits.dtype.itemsize))
+    scatter(bits, planes, 0)
+    return estimate(planes) / bits.nbytes
+
+
+def _of_width(width: int) -> Form:
+    return {1: Form.BYTES, 2: Form.INT16, 4: Form.INT32, 8: Form.INT64}[width]
+
+
+def _residual(bits: Bits, guess: Bits, form: Form) -> Bits:
+    return zigzag(ordered(bits, form) - ordered(guess, form))
+
+
+def _frame(data: bytes | memoryview, bits: Bits, form: Form, option: _Option, block: BlockId) -> Frame:
+    if option.codec is Codec.RAW:
+        return Frame(Codec.RAW, form, len(data), block, (Run(Method.STORED, data),))
+    if option.codec is Codec.ZSTD:
+        return Frame(Codec.ZSTD, form, len(data), block, (pack(np.frombuffer(data, np.uint8), (Level.USUAL, Level.THOROUGH)),))
+    candidate = option.candidate
+    bases = [(elements(base.data, base.form), base.form) for base in candidate.bases] if candidate else []
+    planes = room(len(bits), form)
+    for begin in range(0, len(bits), CHUNK):
+        chunk = bits[begin : begin + CHUNK]
+        if candidate is None:
+            scatter(rotate(chunk, form), planes, begin)
+        else:
+            guess = predict(candidate.predictor, [(base[begin : begin + CHUNK], each) for base, each in bases], option.parameters, form)
+            scatter(_residual(chunk, guess, form), planes, begin)
+    return Frame(
+        option.codec,
+        form,
+        len(data),
+        block,
+        tuple(pack(plane) for plane in planes),
+        tail=bytes(memoryview(data)[len(bits) * form.width :]),
+        predictor=candidate.predictor if candidate else None,
+        parameters=option.parameters,
+        bases=tuple(BaseRef(base.block, base.form) for base in candidate.bases) if candidate else (),
+    )
