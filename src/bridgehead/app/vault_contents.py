@@ -199,12 +199,15 @@ def write_tensors(pieces: Iterator[bytes | memoryview], *, to: Path) -> None:
         raise usage("restore tensors", subject=str(to), happened="it is there and holds something else", remedy=remedy)
     with space_named(), _as_permanent(to):
         to.mkdir(parents=True, exist_ok=True)
-        with open(part, "wb") as out:
-            for piece in pieces:
-                out.write(piece)
-            out.flush()
-            os.fsync(out.fileno())
-        os.rename(part, target)
+        try:
+            with open(part, "wb") as out:
+                for piece in pieces:
+                    out.write(piece)
+                out.flush()
+                os.fsync(out.fileno())
+            os.rename(part, target)
+        finally:
+            part.unlink(missing_ok=True)  # of a full disk, too
 
 
 def _same(path: Path, pieces: Iterator[bytes | memoryview]) -> bool:
