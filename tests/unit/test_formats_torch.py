@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from bridgehead.kernel.ids import WorkloadId
 from bridgehead.testing.torch_files import Raw, Tensor, pickled, torch_file, zipped
 from bridgehead.vault.cut import MIN_TENSOR_BLOCK_BYTES, Piece, cut
 from bridgehead.vault.formats import OPAQUE, Contents, FileFormat, examine
@@ -102,6 +103,14 @@ def test_V03_invented_dtype_is_bytes_without_a_name() -> None:
     assert Piece(data.index(STORAGE), LARGE) in cut(len(data), contents)
 
 
+@pytest.mark.parametrize("state", [{}, [], None, {"step": 3, "loss": [1, 2, None]}])
+def test_V02_file_without_tensors(state: object) -> None:
+    data = torch_file(state, {})
+    contents = look(data)
+    assert (contents.tensors, contents.cut_off_at, contents.unreached_bytes) == ((), None, 0)
+    assert sum(piece.size_bytes for piece in cut(len(data), contents)) == len(data)
+
+
 def test_V04_tensors_without_elements() -> None:
     contents = look(torch_file({"none": Tensor("0", "F32", (0, 7)), "one": Tensor("1", "F32", ())}, {"0": b"", "1": b"1234"}))
     assert rows(contents) == {"none": ("F32", (0, 7), 0), "one": ("F32", (), 4)}
@@ -149,6 +158,22 @@ def test_V04_several_archives_in_one_file_as_in_distcp() -> None:
     assert bytes_of(data, contents, "__0_0#2") == b"abc"
     assert contents.cut_off_at is None
     assert look(b"", "step/__3_0.distcp") == OPAQUE, "a rank that had nothing to write"
+
+
+def test_V04_six_rows_over_four_ranks_come_back_with_the_empty_shard(tmp_path) -> None:
+    from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+    from bridgehead.vault import Vault
+
+    rows_of = {0: 2, 1: 2, 2: 2, 3: 0}
+    files = {f"__{rank}_0.distcp": torch_file(Tensor("0", "F32", (count, 5)), {"0": bytes(20 * count)}) for rank, count in rows_of.items()}
+    for empty in (files["__3_0.distcp"], b""):
+        vault = Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path / str(len(empty))))))
+        saved = vault.save({**files, "__3_0.distcp": empty}, workload="w", step=1, epoch=0, site="a").snapshot
+        assert saved.incomplete == ()
+        assert vault.load(saved.id) == {**files, "__3_0.distcp": empty}
+        shapes = [tensor.shape for file in saved.files for tensor in file.tensors]
+        assert shapes == [(2, 5), (2, 5), (2, 5), (0, 5)][: len(shapes)]
+        assert len(shapes) == (4 if empty else 3)
 
 
 def test_members_that_are_compressed_stay_opaque() -> None:
@@ -218,6 +243,35 @@ def test_V12_file_that_was_never_written() -> None:
     assert look(bytes(5000), "notes.bin") == OPAQUE
 
 
+def test_V12_snapshot_with_a_cut_off_file_is_kept_but_is_no_default(tmp_path) -> None:
+    from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+    from bridgehead.vault import Vault
+
+    vault = Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path))))
+    data = torch_file({"w": Tensor("0", "F32", (COUNT,))}, {"0": STORAGE})
+    whole = vault.save({"m.pt": data, "notes.txt": b""}, workload="w", step=1, epoch=0, site="a")
+    torn = vault.save({"m.pt": data[:-1000], "notes.txt": b""}, workload="w", step=2, epoch=0, site="a")
+    assert (whole.snapshot.incomplete, torn.snapshot.incomplete) == ((), ("m.pt",))
+    newest = vault.newest(WorkloadId("w"))
+    assert newest is not None
+    assert newest.id == whole.id
+    assert vault.load(torn.id)["m.pt"] == data[:-1000]
+
+
+def test_V08_torch_file_named_safetensors_is_restored_by_tensor_and_whole(tmp_path) -> None:
+    from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+    from bridgehead.vault import Vault
+
+    vault = Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path / "vault"))))
+    data = torch_file({"w": Tensor("0", "F32", (COUNT,))}, {"0": STORAGE})
+    saved = vault.save({"m.safetensors": data}, workload="w", step=1, epoch=0, site="a").snapshot
+    (file,) = saved.files
+    (tensor,) = file.tensors
+    assert b"".join(vault.read(saved, file, offset_bytes=tensor.offset_bytes, size_bytes=tensor.size_bytes)) == STORAGE
+    vault.restore(saved.id, to=tmp_path / "out")
+    assert (tmp_path / "out" / "m.safetensors").read_bytes() == data
+
+
 def test_zip64_directory_is_read() -> None:
     """As it is written for members beyond 4 GiB: all numbers at their largest, the true ones in the zip64 field and end record."""
     members = {"a/data.pkl": pickled({"w": Tensor("0", "F32", (COUNT,))}), "a/data/0": STORAGE}
@@ -268,3 +322,18 @@ def test_files_of_real_torch(tmp_path) -> None:
     assert bytes_of(data, contents, "part") == weight[10:20].numpy().tobytes()
     assert [view.name for view in contents.views] == ["t"]
     assert contents.unreached_bytes == 0
+
+
+def test_V04_distributed_checkpoint_of_real_torch(tmp_path) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed; the same cases are made by hand above")
+    import torch.distributed.checkpoint as distributed
+
+    weight = torch.arange(COUNT, dtype=torch.float32)
+    distributed.save({"w": weight, "none": torch.zeros(0, 3), "step": 3}, checkpoint_id=str(tmp_path))
+    (shard,) = tmp_path.glob("*.distcp")
+    data = shard.read_bytes()
+    contents = look(data, shard.name)
+    assert sorted((tensor.dtype, tensor.shape) for tensor in contents.tensors) == [("F32", (0, 3)), ("F32", (COUNT,))]
+    assert weight.numpy().tobytes() in [data[piece.offset_bytes :][: piece.size_bytes] for piece in cut(len(data), contents)]
+    metadata = (tmp_path / ".metadata").read_bytes()
+    assert look(metadata, ".metadata").format is FileFormat.DCP_METADATA
