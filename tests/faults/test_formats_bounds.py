@@ -107,6 +107,8 @@ COSTLY: dict[str, Callable[[int], bytes]] = {
     "long numbers": lambda count: b"]q\x00" + (b"\x8a\xff" + b"\x7f" * 255) * (count // 50) + b"h\x00" * (count // 2),
     "memo": lambda count: b"N" + b"\x94" * (count - 3),
     "marks that are taken": lambda count: b"](e" * (count // 3),
+    "calls of calls": lambda count: b"N" + b")R" * (count // 2 - 3),
+    "dicts in dicts": lambda count: b"}" + b"N}" * (count // 4) + b"s" * (count // 4),
     "mixed": lambda count: b"C\x01a2\x85" * (count // 4),
 }
 

@@ -227,6 +227,3 @@ def reached_bytes(ranges: list[tuple[int, int]]) -> int:
         total += max(0, end - max(begin, reach))
         reach = max(reach, end)
     return total
-
-
-__all__ = ["TorchTable", "TorchTensor", "reached_bytes", "read_torch_table"]
