@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -266,6 +267,56 @@ def test_a_pause_stops_the_clock_of_deadlines() -> None:
     play.say(ev.Resumed(101.0, "me"))
     assert decide(play.state, {}, 115.0).records == (ev.StepDone(115.0, "h"),)
     assert any(isinstance(event, ev.StepFailed) for event in decide(play.state, {}, 120.0).records)
+
+
+def working(play: Play, step: str) -> st.Working:
+    state = play.state.steps[step]
+    assert isinstance(state, st.Working)
+    return state
+
+
+def test_an_outage_counts_neither_against_deadlines_nor_against_an_actions_own_patience() -> None:
+    play = Play(action("a", deadline_s=120.0), ApprovalStep("ok", ("ann",), 50_000.0))
+    play.until(lambda state: isinstance(state.steps["a"], st.Working) and state.steps["a"].phase is ev.Phase.APPLY)
+    intent = decide(play.state, {}, 10.0).commands[0].intent
+    assert intent is not None
+    play.say(intent)
+    play.say(ev.Approved(5000.0, "ok", "ann", "while nobody drives"))
+    play.now_s = 5001.0
+    play.take_over(2)
+    assert not any(isinstance(event, ev.StepFailed) for event in decide(play.state, {}, 5001.0).records)
+    assert 5001.0 - working(play, "a").since_s < 20.0
+
+
+def test_time_never_runs_backwards_in_a_run() -> None:
+    play = Play(action("a", deadline_s=120.0))
+    play.until(lambda state: isinstance(state.steps["a"], st.Working))
+    play.say(ev.Paused(4000.0, "me", "a clock one hour ahead"))
+    play.say(ev.Resumed(10.0, "me"))
+    assert play.state.paused_total_s >= 0
+    assert not any(isinstance(event, ev.StepFailed) for event in decide(play.state, {}, 20.0).records)
+
+
+def test_an_error_of_an_earlier_phase_does_not_make_a_step_look_tried() -> None:
+    answers = iter(["transient"])
+    play = Play(action("a"), answer=lambda step, phase, attempt: next(answers, "done") if phase is ev.Phase.PRECHECK else "done")
+    play.until(lambda state: isinstance(state.steps["a"], st.Working) and state.steps["a"].phase is ev.Phase.APPLY)
+    play.say(ev.AbortAsked(play.now_s, "me", ""))
+    assert verdict(play.until_quiet()) is ev.Verdict.ROLLED_BACK
+    assert undos(play) == []
+
+
+def test_the_pause_between_transient_errors_grows() -> None:
+    times: list[float] = []
+
+    def down(step: str, phase: ev.Phase, attempt: int) -> str:
+        times.append(play.now_s)
+        return "transient"
+
+    play = Play(action("a", deadline_s=200.0), answer=down)
+    play.until_quiet()
+    pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert pauses[:5] == pytest.approx([1, 2, 4, 8, 16], abs=0.01)
 
 
 def test_an_approval_needs_the_named_people_and_expires() -> None:

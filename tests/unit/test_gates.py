@@ -133,6 +133,51 @@ def test_a_counter_that_fell_is_no_data() -> None:
     assert judge(GATE, restarted).verdict is GateVerdict.NO_DATA
 
 
+def rows_of(*pairs: tuple[float, float]) -> tuple[GateSample, ...]:
+    """Readings of (requests, errors) at both sides."""
+    counters = [{"requests_total": requests, "errors_total": errors} for requests, errors in pairs]
+    return tuple(sample(float(number), row, row) for number, row in enumerate(counters))
+
+
+def test_a_restart_in_the_middle_hides_errors_and_is_no_data() -> None:
+    gate = with_criterion(limit=0.05)
+    judgement = judge(gate, rows_of((0, 0), (50, 5), (1, 0), (120, 1)))
+    assert (judgement.verdict, judgement.settled) == (GateVerdict.NO_DATA, False)
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        rows_of((1000, 5), (1100, 1), (1200, 1)),
+        tuple(sample(float(i), {"requests_total": 100.0 * i, **({"errors_total": 1.0} if i == 0 else {})}) for i in range(4)),
+    ],
+    ids=["fell", "vanished"],
+)
+def test_G03_ok_is_only_for_a_counter_that_never_existed(samples: tuple[GateSample, ...]) -> None:
+    assert judge(with_criterion(no_data=OnNoData.OK), samples).verdict is GateVerdict.NO_DATA
+
+
+def test_G03_ok_does_not_cover_a_missing_denominator() -> None:
+    gate = with_criterion(no_data=OnNoData.OK, denominator="answers_total")
+    assert judge(gate, growing(500, 90)).verdict is GateVerdict.NO_DATA
+
+
+def test_one_failed_reading_of_the_baseline_does_not_doom_a_gate() -> None:
+    gate = with_criterion(limit=None, over_baseline=0.01)
+    first = sample(0.0, {"requests_total": 0.0, "errors_total": 0.0}, None, "timeout")
+    later = tuple(
+        sample(float(i), {"requests_total": 100.0 * i, "errors_total": 0.0}, {"requests_total": 90.0 * i, "errors_total": 0.0})
+        for i in range(1, 5)
+    )
+    assert judge(gate, (first, *later)).verdict is GateVerdict.PASS
+
+
+def test_a_faultless_baseline_without_an_error_counter_can_be_compared_with() -> None:
+    gate = with_criterion(limit=None, over_baseline=0.01, no_data=OnNoData.OK)
+    rows = tuple(sample(float(i), {"requests_total": 100.0 * i, "errors_total": 0.5 * i}, {"requests_total": 90.0 * i}) for i in range(5))
+    assert judge(gate, rows).verdict is GateVerdict.PASS
+
+
 @given(
     rows=some.lists(
         some.one_of(

@@ -18,6 +18,9 @@ from bridgehead.runbook import state as st
 from bridgehead.runbook.phases import phase_event
 from bridgehead.runbook.turning import has_undo, resumed_after_hold, turned_back, unstuck
 
+WORDS = (ev.Approved, ev.Rejected, ev.TaskSignedOff, ev.Paused, ev.Resumed, ev.AbortAsked)
+"""What people write into a journal, whether or not a driver lives."""
+
 
 def fold(events: Iterable[ev.Event]) -> st.RunState:
     """The state after ``events``, which begin with RunOpened.
@@ -59,14 +62,19 @@ def opened(event: ev.RunOpened) -> st.RunState:
         unfinished=len(steps),
         paused_total_s=0.0,
         last_s=event.at_s,
+        driven_s=event.at_s,
         undoes=event.undoes.run if event.undoes else None,
     )
 
 
 def apply(state: st.RunState, event: ev.Event) -> st.RunState:
     """The state after ``event``."""
-    undriven_s = max(0.0, event.at_s - state.last_s)
-    state = msgspec.structs.replace(state, last_s=max(state.last_s, event.at_s))
+    if event.at_s < state.last_s:
+        # Clocks of operators may be behind, and may be set back: within a run time never does.
+        event = msgspec.structs.replace(event, at_s=state.last_s)
+    undriven_s = max(0.0, event.at_s - state.driven_s)
+    driven_s = state.driven_s if isinstance(event, WORDS) else event.at_s
+    state = msgspec.structs.replace(state, last_s=event.at_s, driven_s=driven_s)
     match event:
         case ev.RunOpened():
             raise ValueError("a run is opened once")
@@ -106,20 +114,27 @@ def _taken_over(state: st.RunState, event: ev.DriverTook, undriven_s: float) -> 
     for step_id in state.active:
         step = state.steps[step_id]
         match step:
-            case st.Working(intent_epoch=None) | st.Measuring():
+            case st.Measuring():
                 later: st.StepState = msgspec.structs.replace(step, paused_before_s=step.paused_before_s - undriven_s)
             case st.Working():
-                looking = step.looking or step.phase is ev.Phase.APPLY
+                looking = step.looking or (step.phase is ev.Phase.APPLY and step.intent_epoch is not None)
                 later = msgspec.structs.replace(
                     step,
                     phase=ev.Phase.VERIFY if looking else step.phase,
                     looking=looking,
                     intent_epoch=None,
                     retry_at_s=0.0,
+                    since_s=step.since_s + undriven_s,
                     paused_before_s=step.paused_before_s - undriven_s,
                 )
             case st.Undoing():
-                later = msgspec.structs.replace(step, intent_epoch=None, retry_at_s=0.0, paused_before_s=step.paused_before_s - undriven_s)
+                later = msgspec.structs.replace(
+                    step,
+                    intent_epoch=None,
+                    retry_at_s=0.0,
+                    since_s=step.since_s + undriven_s,
+                    paused_before_s=step.paused_before_s - undriven_s,
+                )
             case st.ToUndo():
                 later = msgspec.structs.replace(step, since_s=step.since_s + undriven_s)
             case _:

@@ -110,7 +110,7 @@ def _forward(state: st.RunState, flights: Mapping[StepId, Flight], now_s: float)
 
 
 def _in_order(state: st.RunState) -> list[StepId]:
-    return sorted(state.active | state.ready, key=lambda step_id: state.plan.bit[step_id])
+    return sorted(state.active | state.ready, key=lambda step_id: state.plan.position[step_id])
 
 
 def _step_forward(state: st.RunState, step_id: StepId, flight: Flight | None, now_s: float) -> Decision:

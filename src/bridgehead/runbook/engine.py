@@ -5,16 +5,19 @@ It decides nothing. Killed at any moment, the next process reads the journal and
 
 from __future__ import annotations
 
+import contextlib
 import math
 import queue
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
 from bridgehead import __version__
-from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, PortError
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, Permanent, PortError, Transient
 from bridgehead.kernel.hashing import document_hash
 from bridgehead.kernel.ids import Epoch, RunId, StepId
 from bridgehead.model import event as ev
@@ -28,6 +31,7 @@ from bridgehead.runbook.apply import apply, fold
 from bridgehead.runbook.decide import Flight, Measure, Perform, decide
 from bridgehead.runbook.perform import call_phase, measure, outcome_event, prepare
 
+T = TypeVar("T")
 LISTEN_S = 0.05
 """How often a waiting engine looks for words of operators in the journal."""
 UPKEEP_S = 1.0
@@ -117,7 +121,21 @@ class Engine:
         try:
             return _Drive(self, run, epoch).loop()
         finally:
-            self._journal.release(run, self._driver)
+            with contextlib.suppress(PortError):  # a lease that stays is that of a dead process, and is taken
+                self._journal.release(run, self._driver)
+
+
+def _perform(state: st.RunState, command: Perform, actions: Mapping[str, Action], now_s: float) -> Outcome:
+    return call_phase(prepare(state, command, actions, now_s))
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """A journal that is locked by a backup or a stopped process is waited for: going on without it would be worse."""
+    while True:
+        try:
+            return ask()
+        except Transient as error:
+            time.sleep(min(1.0, error.retry_after_s))
 
 
 class _Drive:
@@ -132,6 +150,7 @@ class _Drive:
         self._progress_at_s: dict[StepId, float] = {}
         self._upkeep_at_s = -math.inf
         self._listened_at_s = -math.inf
+        self._trouble = ""
         entries = engine._journal.read(run)
         self._seq = entries[-1].seq
         self._state = fold(entry.event for entry in entries)
@@ -142,37 +161,42 @@ class _Drive:
         self._ahead_s = max(0.0, self._state.last_s - clock.now_s())
         driver = f"{self._engine._driver.host}/{self._engine._driver.pid}"
         if not isinstance(self._state.mode, st.Ended):
-            self._append([ev.DriverTook(self._now_s(), self._epoch, driver)])
+            # However many words come in between: without this event the epoch of the dead driver would still be in force.
+            while not self._append([ev.DriverTook(self._now_s(), self._epoch, driver)]):
+                pass
+        chores = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
         pool = ThreadPoolExecutor(max_workers=self._engine._workers, thread_name_prefix="step")
         try:
             while not isinstance(self._state.mode, st.Ended | st.NeedsPerson) and not self._engine._stop_asked:
-                self._turn(pool)
+                self._turn(pool, chores)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+            chores.shutdown(wait=False, cancel_futures=True)
         return self._state
 
     def _now_s(self) -> float:
         return self._engine._clock.now_s() + self._ahead_s
 
-    def _turn(self, pool: ThreadPoolExecutor) -> None:
+    def _turn(self, pool: ThreadPoolExecutor, chores: ThreadPoolExecutor) -> None:
         now_s = self._now_s()
         decision = decide(self._state, self._flights, now_s)
         if decision.records:
             self._append(decision.records)
             return
-        intents = [command.intent for command in decision.commands if isinstance(command, Perform) and command.intent is not None]
+        # Only what a worker is free for: a step's time does not run while it waits in a queue.
+        commands = decision.commands[: self._engine._workers - sum(flight.busy for flight in self._flights.values())]
+        intents = [command.intent for command in commands if isinstance(command, Perform) and command.intent is not None]
         if intents and not self._append(intents):
             return  # somebody spoke meanwhile: decide again before acting
-        for command in decision.commands:
+        for command in commands:
             self._flights[command.step] = Flight(busy=True, poll_at_s=math.inf)
             if isinstance(command, Perform):
-                call = prepare(self._state, command, self._engine._actions, now_s)
-                pool.submit(self._work, command, partial(call_phase, call))
+                pool.submit(self._work, command, partial(_perform, self._state, command, self._engine._actions, now_s))
             else:
                 pool.submit(self._work, command, partial(measure, self._state, command, self._engine._metrics, now_s))
         if now_s >= self._upkeep_at_s:
             self._upkeep_at_s = math.inf
-            pool.submit(self._work, None, self._engine._upkeep)
+            chores.submit(self._work, None, self._engine._upkeep)
         self._wait(decision.wake_s)
 
     def _work(self, command: Perform | Measure | None, work: Callable[[], Outcome | ev.GateMeasured | list[str]]) -> None:
@@ -180,6 +204,8 @@ class _Drive:
             result: Outcome | PortError | ev.GateMeasured | list[str] = work()
         except PortError as error:
             result = error
+        except Exception as error:  # whatever it is, the engine goes on and says it
+            result = Permanent(f"{type(error).__name__}: {error}", tried="work", subject=self._run, remedy="Report this with the ledger.")
         self._landed.put(Landing(command, self._epoch, result))
 
     def _wait(self, wake_s: float) -> None:
@@ -196,7 +222,7 @@ class _Drive:
         now_s = self._now_s()
         if now_s - self._listened_at_s >= LISTEN_S:  # also while quick polls land all the time
             self._listened_at_s = now_s
-            if self._engine._journal.head_seq(self._run) != self._seq and not self._listen():
+            if _patiently(lambda: self._engine._journal.head_seq(self._run)) != self._seq and not self._listen():
                 raise Conflict("another process took the run over", tried="drive the run", subject=self._run)
 
     def _land(self, landings: Sequence[Landing]) -> None:
@@ -205,16 +231,18 @@ class _Drive:
         for landing in landings:
             if landing.command is None:
                 self._upkeep_at_s = now_s + UPKEEP_S
-                if isinstance(landing.result, list):
-                    events += [ev.Noticed(now_s, text) for text in landing.result]
+                events += self._noticed(landing.result, now_s)
                 continue
             step_id = landing.command.step
             self._flights.pop(step_id, None)
             if isinstance(landing.result, ev.GateMeasured):
                 events.append(msgspec.structs.replace(landing.result, at_s=now_s))
                 continue
-            assert isinstance(landing.command, Perform)
             assert not isinstance(landing.result, list)
+            if isinstance(landing.command, Measure):
+                assert isinstance(landing.result, PortError)
+                events.append(ev.GateMeasured(now_s, step_id, None, None, landing.result.happened))
+                continue
             event = outcome_event(landing.command, landing.epoch, landing.result, now_s)
             if event is not None:
                 events.append(event)
@@ -227,6 +255,13 @@ class _Drive:
         while events and not self._append(events):
             pass  # an operator's word came first; outcomes are facts and are appended behind it
 
+    def _noticed(self, result: object, now_s: float) -> list[ev.Event]:
+        """What upkeep said; the same trouble twice in a row is said once."""
+        texts = result if isinstance(result, list) else [f"upkeep failed: {result}"]
+        fresh = [text for text in texts if isinstance(result, list) or text != self._trouble]
+        self._trouble = "" if isinstance(result, list) else texts[0]
+        return [ev.Noticed(now_s, text) for text in fresh]
+
     def _append(self, events: Sequence[ev.Event]) -> bool:
         """Journal and apply. False when an operator's word came first: it is read, and the caller decides again.
 
@@ -234,9 +269,9 @@ class _Drive:
         """
         journal = self._engine._journal
         try:
-            entries = journal.append(self._run, events, after_seq=self._seq, holder=self._engine._driver)
+            entries = _patiently(lambda: journal.append(self._run, events, after_seq=self._seq, holder=self._engine._driver))
         except Conflict:
-            if journal.head_seq(self._run) == self._seq or not self._listen():
+            if _patiently(lambda: journal.head_seq(self._run)) == self._seq or not self._listen():
                 raise
             return False
         self._take([entry.event for entry in entries], entries[-1].seq)
@@ -244,7 +279,7 @@ class _Drive:
 
     def _listen(self) -> bool:
         """Read what others wrote. False when nothing is new, or when another driver took over (then nothing of ours counts)."""
-        entries = self._engine._journal.read(self._run, after_seq=self._seq)
+        entries = _patiently(lambda: self._engine._journal.read(self._run, after_seq=self._seq))
         if not entries or any(isinstance(entry.event, ev.DriverTook) for entry in entries):
             return False
         self._take([entry.event for entry in entries], entries[-1].seq)

@@ -5,7 +5,10 @@ Pure. Four outcomes (design rule 5; G01-G03): missing data and errors never pass
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,6 +16,9 @@ from bridgehead.model.event import GateVerdict
 from bridgehead.model.runbook import Criterion, GateStep, OnNoData
 from bridgehead.runbook.action import Json
 from bridgehead.runbook.state import GateSample
+
+FEWEST: Final = 2
+"""Growth is seen between two readings."""
 
 
 class CriterionFinding(msgspec.Struct, frozen=True):
@@ -52,12 +58,9 @@ def judge(gate: GateStep, samples: tuple[GateSample, ...]) -> Judgement:
     if not good:
         verdict = GateVerdict.ERROR if errors else GateVerdict.NO_DATA
         return Judgement(verdict, False, f"{errors} of {len(samples)} readings failed" if errors else "no reading yet", ())
-    first, last = good[0], good[-1]
-    assert first.target is not None
-    assert last.target is not None
-    traffic = _growth(gate.traffic, first.target, last.target)
+    traffic = _growth(gate.traffic, [sample.target for sample in good if sample.target is not None])
     enough = len(good) >= gate.min_samples and traffic is not None and traffic >= gate.min_traffic
-    findings = tuple(_criterion(gate, criterion, first, last, traffic or 0.0) for criterion in gate.criteria)
+    findings = tuple(_criterion(gate, criterion, good, traffic or 0.0) for criterion in gate.criteria)
     counted = f"{len(good)} of {gate.min_samples} samples, {_number(traffic)} of {gate.min_traffic} requests"
     breached = [finding for finding in findings if finding.verdict is GateVerdict.BREACH]
     if breached and (enough or any(_certain(gate, finding) for finding in breached)):
@@ -78,51 +81,61 @@ def _certain(gate: GateStep, finding: CriterionFinding) -> bool:
     return finding.numerator > finding.limit * max(finding.denominator, float(gate.min_traffic))
 
 
-def _criterion(gate: GateStep, criterion: Criterion, first: GateSample, last: GateSample, traffic: float) -> CriterionFinding:
-    assert first.target is not None
-    assert last.target is not None
-    numerator = _growth(criterion.numerator, first.target, last.target)
-    denominator = _growth(criterion.denominator, first.target, last.target)
-    if numerator is None or denominator is None or denominator == 0:
-        return _no_data(gate, criterion, numerator, denominator, traffic)
-    value = numerator / denominator
-    limit, baseline = _limit(criterion, first, last)
+def _criterion(gate: GateStep, criterion: Criterion, samples: Sequence[GateSample], traffic: float) -> CriterionFinding:
+    targets = [sample.target for sample in samples if sample.target is not None]
+    numerator = _bad_events(criterion, targets)
+    denominator = _growth(criterion.denominator, targets)
+    enough = traffic >= gate.min_traffic
+    if numerator is None or not denominator or (numerator.assumed and not enough):
+        return _no_data(criterion, numerator, denominator)
+    value = numerator.count / denominator
+    limit, baseline = _limit(criterion, samples)
     if limit is None:
         text = f"{criterion.name}: the baseline has no data to compare with"
-        return CriterionFinding(criterion.name, GateVerdict.NO_DATA, value, None, None, numerator, denominator, text)
+        return CriterionFinding(criterion.name, GateVerdict.NO_DATA, value, None, None, numerator.count, denominator, text)
     verdict = GateVerdict.BREACH if value > limit else GateVerdict.PASS
     beside = "" if baseline is None else f", baseline {baseline:.6g}"
-    text = f"{criterion.name}: {value:.6g} ({numerator:.6g} of {denominator:.6g}), limit {limit:.6g}{beside}"
-    return CriterionFinding(criterion.name, verdict, value, limit, baseline, numerator, denominator, text)
+    text = f"{criterion.name}: {value:.6g} ({numerator.count:.6g} of {denominator:.6g}), limit {limit:.6g}{beside}"
+    if numerator.assumed:
+        text += f"; {criterion.numerator} was never counted, and {traffic:.6g} requests are proved"
+    return CriterionFinding(criterion.name, verdict, value, limit, baseline, numerator.count, denominator, text)
 
 
-def _no_data(gate: GateStep, criterion: Criterion, numerator: float | None, denominator: float | None, traffic: float) -> CriterionFinding:
-    absent = criterion.numerator if numerator is None else criterion.denominator
+class _Events(msgspec.Struct, frozen=True):
+    """How many bad events; ``assumed`` none, because their counter has never existed."""
+
+    count: float
+    assumed: bool
+
+
+def _bad_events(criterion: Criterion, readings: Sequence[dict[str, float]]) -> _Events | None:
+    """None without data. With ``no_data: ok`` a counter that exists in no reading has counted nothing (G03); any other gap is no data."""
+    grown = _growth(criterion.numerator, readings)
+    if grown is not None:
+        return _Events(grown, assumed=False)
+    never = not any(criterion.numerator in reading for reading in readings)
+    return _Events(0.0, assumed=True) if never and criterion.no_data is OnNoData.OK else None
+
+
+def _no_data(criterion: Criterion, numerator: _Events | None, denominator: float | None) -> CriterionFinding:
+    absent = criterion.numerator if numerator is None or numerator.assumed else criterion.denominator
     text = f"{criterion.name}: no data for {absent}"
-    match criterion.no_data:
-        case OnNoData.FAIL:
-            verdict = GateVerdict.BREACH
-        case OnNoData.OK if traffic >= gate.min_traffic:
-            # An error counter that has never counted does not exist; the companion count proves that there was traffic (G03).
-            verdict = GateVerdict.PASS
-            text += f"; taken as none, since {traffic:.6g} requests are proved"
-        case _:
-            verdict = GateVerdict.NO_DATA
-    return CriterionFinding(criterion.name, verdict, None, None, None, numerator, denominator, text)
+    verdict = GateVerdict.BREACH if criterion.no_data is OnNoData.FAIL else GateVerdict.NO_DATA
+    return CriterionFinding(criterion.name, verdict, None, None, None, None if numerator is None else numerator.count, denominator, text)
 
 
-def _limit(criterion: Criterion, first: GateSample, last: GateSample) -> tuple[float | None, float | None]:
+def _limit(criterion: Criterion, samples: Sequence[GateSample]) -> tuple[float | None, float | None]:
     """The tightest of the limits, and the baseline's value; None when a comparison is asked for that cannot be made."""
     limits = [] if criterion.limit is None else [criterion.limit]
     if criterion.over_baseline is None and criterion.ratio_to_baseline is None:
         return (limits[0] if limits else None), None
-    if first.baseline is None or last.baseline is None:
+    readings = [sample.baseline for sample in samples if sample.baseline is not None]
+    if len(readings) < FEWEST:
         return None, None
-    numerator = _growth(criterion.numerator, first.baseline, last.baseline)
-    denominator = _growth(criterion.denominator, first.baseline, last.baseline)
-    if numerator is None or not denominator:
+    events, denominator = _bad_events(criterion, readings), _growth(criterion.denominator, readings)
+    if events is None or not denominator:
         return None, None
-    baseline = numerator / denominator
+    baseline = events.count / denominator
     if criterion.over_baseline is not None:
         limits.append(baseline + criterion.over_baseline)
     if criterion.ratio_to_baseline is not None:
@@ -130,16 +143,18 @@ def _limit(criterion: Criterion, first: GateSample, last: GateSample) -> tuple[f
     return min(limits), baseline
 
 
-def _growth(name: str, first: dict[str, float], last: dict[str, float]) -> float | None:
-    """How much a counter grew; None when it is missing at the end, or fell: then its process restarted and the start is lost.
+def _growth(name: str, readings: Sequence[dict[str, float]]) -> float | None:
+    """How much a counter grew over all readings; None when it is missing at the end, is no number, or fell at any moment.
 
-    A counter that did not exist at the start but does at the end has counted from 0: exporters create series at the first event.
+    A counter that falls has lost what it counted before: its process was restarted, and what happened just before that is not known.
+    One that does not exist at the start but does later has counted from 0: exporters create series at the first event.
     """
-    end = last.get(name)
-    begin = first.get(name, 0.0)
-    if end is None or not math.isfinite(end) or not math.isfinite(begin) or end < begin:
+    values = [reading[name] for reading in readings if name in reading]
+    if not values or name not in readings[-1] or not all(math.isfinite(value) for value in values):
         return None
-    return end - begin
+    if any(later < earlier for earlier, later in itertools.pairwise(values)):
+        return None
+    return values[-1] - (values[0] if name in readings[0] else 0.0)
 
 
 def _number(value: float | None) -> str:

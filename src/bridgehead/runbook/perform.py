@@ -5,13 +5,13 @@ Used by the real shell (``engine``) and by the simulator alike, so that both jou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 import msgspec
 
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient, Unknown
-from bridgehead.kernel.ids import Epoch
+from bridgehead.kernel.ids import Epoch, StepId
 from bridgehead.model import event as ev
 from bridgehead.model.runbook import ActionStep, GateStep
 from bridgehead.model.stamp import Stamp
@@ -30,36 +30,59 @@ class PhaseCall(msgspec.Struct, frozen=True):
     call: Call
 
 
+class Earlier(Mapping[str, Json]):
+    """Evidence of the steps that a step needs, looked up when an action asks: most ask for one of thousands."""
+
+    def __init__(self, state: st.RunState, step_id: StepId) -> None:
+        self._state = state
+        self._step_id = step_id
+
+    def __getitem__(self, key: str) -> Json:
+        step_id = StepId(key)
+        if not self._state.plan.needs(self._step_id, step_id):
+            raise KeyError(key)
+        match self._state.steps[step_id]:
+            case st.Finished() as done:
+                return {**done.applied, **done.verified}
+            case st.ToUndo() | st.Undoing() | st.Stuck() | st.Broken() as left:
+                return left.applied
+            case _:
+                raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (step_id for step_id in self._state.plan.order if self._state.plan.needs(self._step_id, step_id))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def prepare(state: st.RunState, command: Perform, actions: Mapping[str, Action], now_s: float) -> PhaseCall:
     """Gather what the phase is given.
 
     Raises:
-        KeyError: the runbook names an action that is not registered (the linter refuses such a runbook).
+        Permanent: the action is not registered, or its parameters do not fit: the run was opened by another version.
     """
     plan_step = state.plan.steps[command.step]
     assert isinstance(plan_step, ActionStep)
-    action = actions[plan_step.action]
+    stamp = Stamp(run=state.run, step=command.step, attempt=command.attempt, epoch=state.epoch)
+    try:
+        action = actions[plan_step.action]
+        params = msgspec.convert(plan_step.params, action.params_type)
+    except (KeyError, msgspec.ValidationError) as error:
+        raise Permanent(
+            f"this version does not know the action or its parameters ({type(error).__name__}: {error})",
+            tried=f"prepare {plan_step.action}",
+            subject=stamp.key,
+            remedy="Drive the run with the version that opened it.",
+        ) from error
     step = state.steps[command.step]
     recorded: Json = {}
     applied: Json = {}
     since_s = now_s
-    if isinstance(step, st.Working):
+    if isinstance(step, st.Working | st.Undoing):
         recorded, applied, since_s = step.recorded, step.applied, step.since_s
-    elif isinstance(step, st.Undoing):
-        recorded, applied, since_s = step.recorded, step.applied, step.started_s
-    earlier: dict[str, Json] = {}
-    for ancestor in state.plan.ancestors(command.step):
-        done = state.steps[ancestor]
-        match done:
-            case st.Finished():
-                earlier[ancestor] = {**done.applied, **done.verified}
-            case st.ToUndo() | st.Undoing() | st.Stuck() | st.Broken():
-                earlier[ancestor] = done.applied
-            case _:
-                pass
-    stamp = Stamp(run=state.run, step=command.step, attempt=command.attempt, epoch=state.epoch)
-    call = Call(stamp=stamp, recorded=recorded, applied=applied, earlier=earlier, since_s=since_s, now_s=now_s)
-    return PhaseCall(action, msgspec.convert(plan_step.params, action.params_type), command.phase, call)
+    call = Call(stamp=stamp, recorded=recorded, applied=applied, earlier=Earlier(state, command.step), since_s=since_s, now_s=now_s)
+    return PhaseCall(action, params, command.phase, call)
 
 
 def call_phase(phase_call: PhaseCall) -> Outcome:

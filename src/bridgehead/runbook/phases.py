@@ -41,6 +41,7 @@ def phase_event(state: st.RunState, event: ev.Intent | ev.PhaseDone | ev.PhasePr
                 attempt=event.attempt,
                 intent_epoch=event.epoch,
                 started_s=event.at_s,
+                since_s=event.at_s,
                 paused_before_s=state.paused_total_s,
                 retry_at_s=0.0,
                 recorded=before.recorded,
@@ -74,10 +75,20 @@ def _after_phase(step: st.Working, event: ev.PhaseDone) -> st.StepState:
                 recorded=event.evidence,
                 retry_at_s=0.0,
                 progress={},
+                error="",
+                setbacks=0,
             )
         case ev.Phase.APPLY:
             return msgspec.structs.replace(
-                step, phase=ev.Phase.VERIFY, intent_epoch=None, since_s=event.at_s, applied=event.evidence, retry_at_s=0.0, progress={}
+                step,
+                phase=ev.Phase.VERIFY,
+                intent_epoch=None,
+                since_s=event.at_s,
+                applied=event.evidence,
+                retry_at_s=0.0,
+                progress={},
+                error="",
+                setbacks=0,
             )
         case ev.Phase.VERIFY:
             return st.Finished(
@@ -92,14 +103,14 @@ def _after_phase(step: st.Working, event: ev.PhaseDone) -> st.StepState:
 def _after_failure(state: st.RunState, step: st.Working, event: ev.PhaseFailed) -> st.StepState:
     plan_step = state.plan.steps[event.step]
     assert isinstance(plan_step, ActionStep)
-    retry_at_s = event.at_s + _wait_s(plan_step, event)
+    retry_at_s = event.at_s + _wait_s(plan_step, event, step.setbacks)
     text = f"{event.error}: {event.reason}"
     touched = step.phase in (ev.Phase.APPLY, ev.Phase.VERIFY)
     broken = st.Broken(event.at_s, event.reason, event.remedy, touched, step.recorded, step.applied)
     out_of_attempts = event.attempt >= plan_step.retry.attempts
     match event.error:
         case "transient":
-            return msgspec.structs.replace(step, intent_epoch=None, retry_at_s=retry_at_s, error=text)
+            return msgspec.structs.replace(step, intent_epoch=None, retry_at_s=retry_at_s, error=text, setbacks=step.setbacks + 1)
         case "unknown":
             if out_of_attempts:
                 return broken
@@ -113,7 +124,14 @@ def _after_failure(state: st.RunState, step: st.Working, event: ev.PhaseFailed) 
             attempt = event.attempt if step.looking else event.attempt + 1
             retry_at_s = event.at_s if step.looking else retry_at_s
             return msgspec.structs.replace(
-                step, phase=ev.Phase.APPLY, looking=False, attempt=attempt, intent_epoch=None, retry_at_s=retry_at_s, error=text
+                step,
+                phase=ev.Phase.APPLY,
+                looking=False,
+                attempt=attempt,
+                intent_epoch=None,
+                since_s=event.at_s,
+                retry_at_s=retry_at_s,
+                error=text,
             )
         case _:
             return broken
@@ -128,10 +146,13 @@ def _after_undo_failure(state: st.RunState, step: st.Undoing, event: ev.PhaseFai
         step,
         attempt=event.attempt + 1 if definite else event.attempt,
         intent_epoch=None,
-        retry_at_s=event.at_s + _wait_s(plan_step, event),
+        retry_at_s=event.at_s + _wait_s(plan_step, event, step.setbacks),
         error=f"{event.error}: {event.reason}",
+        setbacks=step.setbacks + (not definite),
     )
 
 
-def _wait_s(plan_step: ActionStep, event: ev.PhaseFailed) -> float:
-    return min(MAX_BACKOFF_S, max(event.retry_after_s, plan_step.retry.backoff_s * float(2 ** min(event.attempt - 1, 10))))
+def _wait_s(plan_step: ActionStep, event: ev.PhaseFailed, setbacks: int) -> float:
+    """Doubles with every try, whether it failed for good or only for now."""
+    tries = min(event.attempt - 1 + setbacks, 10)
+    return min(MAX_BACKOFF_S, max(event.retry_after_s, plan_step.retry.backoff_s * float(2**tries)))

@@ -37,6 +37,8 @@ class Working(msgspec.Struct, frozen=True, tag="working"):
     applied: Json
     progress: Json
     error: str = ""
+    setbacks: int = 0
+    """Transient errors of this phase in a row: the pause before the next try grows with them."""
 
     @property
     def may_have_changed_the_world(self) -> bool:
@@ -118,16 +120,18 @@ class ToUndo(msgspec.Struct, frozen=True, tag="to-undo"):
 
 
 class Undoing(msgspec.Struct, frozen=True, tag="undoing"):
-    """The action's undo is on its way."""
+    """The action's undo is on its way. ``since_s`` is when it began, less the time in which nobody drove the run or it was on hold."""
 
     attempt: int
     intent_epoch: Epoch | None
     started_s: float
+    since_s: float
     paused_before_s: float
     retry_at_s: float
     recorded: Json
     applied: Json
     error: str = ""
+    setbacks: int = 0
 
 
 class Undone(msgspec.Struct, frozen=True, tag="undone"):
@@ -210,7 +214,8 @@ class CompiledRunbook:
     def __init__(self, runbook: Runbook) -> None:
         self.runbook = runbook
         self.steps: dict[StepId, Step] = {step.id: step for step in runbook.steps}
-        self.bit = {step.id: 1 << position for position, step in enumerate(runbook.steps)}
+        self.position = {step.id: position for position, step in enumerate(runbook.steps)}
+        self.bit = {step_id: 1 << position for step_id, position in self.position.items()}
         self.dependents: dict[StepId, list[StepId]] = {step.id: [] for step in runbook.steps}
         for step in runbook.steps:
             for need in step.needs:
@@ -223,10 +228,9 @@ class CompiledRunbook:
                 mask |= self.bit[dependent] | self.descendants[dependent]
             self.descendants[step_id] = mask
 
-    def ancestors(self, step_id: StepId) -> list[StepId]:
-        """All steps that ``step_id`` needs, directly or not, in topological order."""
-        bit = self.bit[step_id]
-        return [other for other in self.order if self.descendants[other] & bit]
+    def needs(self, step_id: StepId, other: StepId) -> bool:
+        """Whether ``step_id`` needs ``other``, directly or not."""
+        return bool(self.descendants.get(other, 0) & self.bit[step_id])
 
     def _topological(self) -> list[StepId]:
         missing = {step.id: len(step.needs) for step in self.runbook.steps}
@@ -251,6 +255,7 @@ class RunState(msgspec.Struct, frozen=True):
         active: steps that are neither waiting nor final.
         ready: waiting steps all of whose needs are finished.
         unfinished: number of steps that are not Finished.
+        driven_s: time of the newest event that a driver wrote; words of operators come at any time.
         paused_total_s: how long the run was on hold so far (ended holds); deadlines are extended by it.
     """
 
@@ -265,6 +270,7 @@ class RunState(msgspec.Struct, frozen=True):
     unfinished: int
     paused_total_s: float
     last_s: float
+    driven_s: float
     undoes: RunId | None = None
 
 

@@ -24,10 +24,18 @@ def turned_back(state: st.RunState, reason: str, at_s: float) -> st.RunState:
 def resumed_after_hold(state: st.RunState, hold: st.OnHold, at_s: float) -> st.RunState:
     """Time on hold does not count against deadlines; a gate collects new evidence."""
     paused_s = state.paused_total_s + (at_s - hold.since_s)
-    steps: dict[StepId, st.StepState] = {
-        step_id: st.Measuring(at_s, paused_s, ()) if isinstance(step, st.Measuring) else step for step_id, step in state.steps.items()
-    }
+    steps = {step_id: _step_resumed(step, paused_s, at_s, at_s - hold.since_s) for step_id, step in state.steps.items()}
     return msgspec.structs.replace(_with_steps(state, steps), mode=hold.direction, paused_total_s=paused_s)
+
+
+def _step_resumed(step: st.StepState, paused_s: float, at_s: float, held_s: float) -> st.StepState:
+    match step:
+        case st.Measuring():
+            return st.Measuring(at_s, paused_s, ())
+        case st.Working() | st.Undoing():
+            return msgspec.structs.replace(step, since_s=step.since_s + held_s)
+        case _:
+            return step
 
 
 def unstuck(state: st.RunState, mode: st.NeedsPerson, at_s: float) -> st.RunState:

@@ -109,7 +109,8 @@ class VirtualDriver:
 
     def _take_over(self) -> None:
         if not isinstance(self._state.mode, st.Ended):
-            self._append([ev.DriverTook(self._now_s(), self._epoch, f"{self.identity.host}/{self.identity.pid}")])
+            while not self._append([ev.DriverTook(self._now_s(), self._epoch, f"{self.identity.host}/{self.identity.pid}")]):
+                pass
         self._timeline.after(UPKEEP_S, self._keep_up)
         self._turn()
 

@@ -60,8 +60,11 @@ class Precopy:
         return Done({"newest": newest.id})
 
     def apply(self, params: PrecopyParams, call: Call) -> Outcome:
-        """One slice of the newest snapshot."""
-        newest = self._ports.vaults.newest(params.workload, site=params.source)
+        """One slice: first of the snapshot that precheck found, so that one is surely finished, then of the newest."""
+        vaults = self._ports.vaults
+        begun = vaults.find(SnapshotId(call.recorded["newest"]), site=params.source)
+        done = vaults.find(SnapshotId(call.recorded["newest"]), site=params.target)
+        newest = begun if begun is not None and done is None else vaults.newest(params.workload, site=params.source)
         if newest is None:
             return Failed(f"no verified snapshot of {params.workload} is left at {params.source}", "Verify the source's vault.")
         sent = ship(self._ports, newest.id, source=params.source, target=params.target, call=call)

@@ -135,9 +135,9 @@ class Hold:
             info = self._ports.vaults.find(progress.saved, site=params.site)
             if info is not None and info.verified and info.counts:
                 return Done({"snapshot": info.id, "step": info.step, "obeyed": True, "lost_steps": progress.step - info.step})
+        if "asked_s" not in call.applied:
+            return Failed(f"it is not known that '{params.job}' was asked", "It is asked now.")
         if call.now_s - call.since_s < params.patience_s:
-            # Asking again is harmless, and needed when the first request was never written.
-            control.request(params.job, SaveAndHold(), order_id=_order(call, "hold"), stamp=call.stamp)
             return Pending(QUICK_POLL_S, {"waiting_for": "the final checkpoint", "step": progress.step})
         if params.on_silence is OnSilence.FAIL:
             return Failed(f"trainer '{params.job}' did not save and hold within {params.patience_s:g} s", "See the trainer's log.")
