@@ -86,6 +86,7 @@ class HaproxyTraffic:
             state = "ready" if weight > 0 else "maint"
             commands += [f"set server {service}/{site} weight {weight}", f"set server {service}/{site} state {state}"]
         self._runtime.change(commands)
+        self._runtime.take_turns_anew(service, [site for site, weight in wanted.items() if weight > 0], wanted)
 
     def _write_config(self, state: DesiredTraffic) -> bool:
         """Bring the configuration file up to date; True when it was not."""
