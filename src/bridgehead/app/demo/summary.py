@@ -46,8 +46,9 @@ class Summary(msgspec.Struct, frozen=True):
         requests_cut: streams that ended before their last token.
         steps_lost: training steps that were computed at the source and are not in the state that counts.
         lost_compute_s_*: from the end of the source's last step that counts to the end of the target's first new step, times one GPU.
-        resume_s: from the start of ``run resume`` after a kill -9 to its first decision, the longest of all kills; without a kill, the
-            time to open, read and fold this run's journal.
+        resume_s: from the start of ``run resume`` after a kill -9 until its take-over is on stable storage, as another process sees it,
+            the longest of all kills. From then on it decides; when the next effect is due depends on the step. Without a kill, the time to
+            read and fold this run's journal and decide once.
         raw_bytes, wire_bytes: sizes of the snapshots that reached the target, and bytes that crossed the link to it.
         promises: what this kind of run promises; the exit code is 0 only when all are true.
     """
