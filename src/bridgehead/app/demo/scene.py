@@ -18,7 +18,7 @@ from bridgehead.drivers.httpblobs import HttpBlobs, HttpBlobsOptions
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.drivers.process.control import FileTrainingControl
 from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode, NotFound, PortError
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
 from bridgehead.kernel.ids import Epoch, JobName, RunId, SiteId, SnapshotId, StepId, WorkloadId
 from bridgehead.model.stamp import Stamp
 from bridgehead.ports.scheduler import JobRunning, JobSpec
@@ -35,10 +35,12 @@ class Scene:
 
     Args:
         wan_rate_bps: rate of the line between the sites; 0 for as fast as loopback goes.
+        settle_s: how long a killed job may take to end.
     """
 
-    def __init__(self, places: Places, *, wan_rate_bps: float = 0.0) -> None:
+    def __init__(self, places: Places, *, wan_rate_bps: float = 0.0, settle_s: float = SETTLE_S) -> None:
         self.places = places
+        self._settle_s = settle_s
         self.ports: Ports = free_ports()
         self._wan_rate_bps = wan_rate_bps
         sites = (*SITES, INFRA)
@@ -48,21 +50,51 @@ class Scene:
         self._numbers = 0
 
     def __enter__(self) -> Scene:
+        try:
+            self._set_up()
+        except BaseException as error:
+            self._end_all(error)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end_all(error)
+
+    def _set_up(self) -> None:
         for site in SITES:
             Vault.init(LocalBlobs(LocalBlobsOptions(directory=str(self.places.vault(site)))))
         port_file = self.places.wan / "blobs.port"
         self.start(INFRA, commands.blob_server(self.places.vault(TARGET), port_file))
         self.start(INFRA, commands.relay(self.places, f"127.0.0.1:{self.port_in(port_file)}", rate_bps=self._wan_rate_bps))
         self.port_in(self.places.wan / "port")
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        left = [(site, name) for site, names in self._jobs.items() for name in names]
-        for site, name in left:
-            with contextlib.suppress(NotFound):
-                self.schedulers[site].kill(name, stamp=self.stamp())
-        for site, name in left:
-            self.until(partial(self._ended, site, name), f"job {name} at {site} to end")
+    def _end_all(self, before: BaseException | None) -> None:
+        """End every job, also when one of them cannot be ended. Raises PROMISE_BROKEN that names those; ``before`` is its cause."""
+        jobs = [(site, name) for site, names in self._jobs.items() for name in names]
+        for site, name in jobs:
+            self._killed(site, name)
+        left = []
+        for site, name in jobs:
+            try:
+                self.until(partial(self._killed, site, name), f"job {name} at {site} to end", timeout_s=self._settle_s)
+            except BridgeheadError:
+                left.append(f"{name} at {site}")
+        if left:
+            raise BridgeheadError(
+                ErrorCode.PROMISE_BROKEN,
+                tried="end the demo",
+                subject=", ".join(left),
+                happened="still running, or it cannot be seen" + (f"; before that: {before}" if before is not None else ""),
+                remedy=f"Each job's folder below {self.places.root} says which process it is; end it by hand.",
+            ) from before
+
+    def _killed(self, site: SiteId, name: JobName) -> bool:
+        """Not running any more; told to end when it is. False while that cannot be seen."""
+        with contextlib.suppress(PortError):
+            if self._ended(site, name):
+                return True
+            self.schedulers[site].kill(name, stamp=self.stamp())
+        return False
 
     def stamp(self) -> Stamp:
         """A stamp of the demo's own hand; the run has others."""
