@@ -46,6 +46,13 @@ class Facts(msgspec.Struct, frozen=True):
                 return entry.event.at_s
         return None
 
+    def asked_at_s(self, step: str, phase: ev.Phase) -> float | None:
+        """When a phase of a step was intended first, None when it never was."""
+        for entry in self.entries:
+            if isinstance(entry.event, ev.Intent) and entry.event.step == step and entry.event.phase is phase:
+                return entry.event.at_s
+        return None
+
     def computed_twice(self) -> set[int]:
         """Steps that both sites computed."""
         at_source = {point.step for point in self.losses if point.site == SOURCE}
@@ -78,13 +85,12 @@ def weight_periods(entries: Sequence[Entry]) -> list[tuple[int, float, float]]:
 
 
 def weight_at_target(entries: Sequence[Entry], at_s: float) -> int:
-    """The weight of the target in force at a time: the newest that was read back, 0 before the first and after a rollback."""
+    """The weight of the target in force at a time: the newest that was read back from the proxy, forward or undone; 0 before the first."""
     percent = 0
     for entry in entries:
         event = entry.event
         if event.at_s > at_s:
             break
-        if isinstance(event, ev.PhaseDone) and event.step.startswith("shift-"):
-            percent = int(event.step.removeprefix("shift-")) if event.phase is ev.Phase.VERIFY else percent
-            percent = 0 if event.phase is ev.Phase.UNDO else percent
+        if isinstance(event, ev.PhaseDone) and event.step.startswith("shift-") and event.phase in (ev.Phase.VERIFY, ev.Phase.UNDO):
+            percent = event.evidence["weights"].get(TARGET, 0)
     return percent
