@@ -85,6 +85,9 @@ class LoadGenerator:
             aiohttp.ClientSession(connector=_connector(True), timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as fresh,
             asyncio.TaskGroup() as open_requests,
         ):
+            for client in (kept, fresh):
+                # Otherwise a GET that lost its connection would be sent again unseen, and a lost request would not count as lost.
+                client._retry_connection = False
             await self._send_at_rate(stop, kept, fresh, open_requests)
         return LoadSummary(
             sent=self.outcomes.total(),
