@@ -13,10 +13,12 @@ from bridgehead.vault import SiteVaults, Vault
 
 
 class TestSiteVaults(VaultsSuite):
+    codec = False
+
     @pytest.fixture
     def vaults(self, tmp_path: Path) -> Vaults:
         self.folder = tmp_path
-        return SiteVaults({site: Vault.init(self.store(site)) for site in (self.source, self.target)})
+        return SiteVaults({site: Vault.init(self.store(site), codec=self.codec) for site in (self.source, self.target)})
 
     def store(self, site: SiteId) -> LocalBlobs:
         return LocalBlobs(LocalBlobsOptions(str(self.folder / site)))
@@ -27,10 +29,15 @@ class TestSiteVaults(VaultsSuite):
         return Vault.open(self.store(site)).save(files, workload=self.workload, step=step, epoch=Epoch(epoch), site=site).id
 
     def damage(self, vaults: Vaults, snapshot: SnapshotId, site: SiteId) -> bool:
-        block = Vault.open(self.store(site)).snapshot(snapshot).files[0].blocks[-1].block
+        ref = Vault.open(self.store(site)).snapshot(snapshot).files[0].blocks[-1]
+        block = ref.stored or ref.block
         path = self.folder / site / "data" / block[:2] / block
         path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
         return True
+
+
+class TestEncodingSiteVaults(TestSiteVaults):
+    codec = True
 
 
 def test_J01_site_out_of_reach_stops_only_the_calls_that_need_it(tmp_path: Path) -> None:

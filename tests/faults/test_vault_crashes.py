@@ -28,13 +28,22 @@ NEW = {"model.bin": b"new" * 1000, "kept.bin": b"kept" * 1000, "more.bin": b"mor
 MAX_CALLS = 200
 
 
+@pytest.fixture(params=[False, True], ids=["plain", "codec"], autouse=True)
+def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Every test runs on vaults that store blocks as they are, and on vaults that encode them."""
+    monkeypatch.setattr(World, "codec", request.param)
+    return bool(request.param)
+
+
 class World:
     """Two vaults; the source holds step 1 and, except for ``save``, step 2."""
+
+    codec = False
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for site in (A, B):
-            Vault.init(self.store(site))
+            Vault.init(self.store(site), codec=self.codec)
         self.old = self.vault(A).save(OLD, workload=TRAIN, step=1, epoch=Epoch(0), site=A).id
         self.sites().replicate(self.old, source=A, target=B, budget_s=9.0, stamp=STAMP)
 
@@ -212,9 +221,9 @@ while True:
 """
 
 
-def test_V12_saving_process_killed_at_random_moments(tmp_path: Path) -> None:
+def test_V12_saving_process_killed_at_random_moments(tmp_path: Path, codec: bool) -> None:
     store = LocalBlobs(LocalBlobsOptions(str(tmp_path)))
-    Vault.init(store)
+    Vault.init(store, codec=codec)
     chance = random.Random(11)
     last = 0
     for _ in range(10):

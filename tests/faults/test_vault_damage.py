@@ -29,10 +29,16 @@ def store(folder: Path) -> LocalBlobs:
     return LocalBlobs(LocalBlobsOptions(str(folder)))
 
 
+@pytest.fixture(params=[False, True], ids=["plain", "codec"])
+def codec(request: pytest.FixtureRequest) -> bool:
+    """Every test runs on a vault that stores blocks as they are, and on one that encodes them."""
+    return bool(request.param)
+
+
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, codec: bool) -> Path:
     """A vault with one object of each class: three snapshots, a fence that names all, a receipt."""
-    vault = Vault.init(store(tmp_path / "a"))
+    vault = Vault.init(store(tmp_path / "a"), codec=codec)
     ids = [vault.save(state(step), workload=TRAIN, step=step, epoch=Epoch(0), site=A).id for step in (1, 2, 3)]
     vault.receipt(ids[2], site=A)
     vault.fence(Fence(TRAIN, Epoch(1), B, tuple(ids), "run-1", 1.0))
@@ -93,7 +99,7 @@ def test_file_that_does_not_belong_is_named(root: Path) -> None:
 def test_V22_missing_block_is_named_with_file_and_tensor(root: Path) -> None:
     snapshot = Vault.open(store(root)).list(TRAIN)[0].id
     file = Vault.open(store(root)).snapshot(snapshot).files[0]
-    block = file.blocks[2].block
+    block = file.blocks[2].stored or file.blocks[2].block
     (root / "data" / block[:2] / block).unlink()
     vault = Vault.open(store(root))
     for call in (
@@ -116,7 +122,8 @@ def test_V22_missing_block_is_named_with_file_and_tensor(root: Path) -> None:
 def test_V16_newest_walks_back_and_survey_says_why(root: Path) -> None:
     first, second, third = files_of(root, ObjectKind.SNAPSHOT)
     third.write_bytes(third.read_bytes()[:100])
-    block = Vault.open(store(root)).snapshot(Vault.open(store(root)).survey(TRAIN).usable[0].id).files[0].blocks[1].block
+    ref = Vault.open(store(root)).snapshot(Vault.open(store(root)).survey(TRAIN).usable[0].id).files[0].blocks[1]
+    block = ref.stored or ref.block
     data = root / "data" / block[:2] / block
     data.write_bytes(data.read_bytes()[:-1])
     vault = Vault.open(store(root))
@@ -156,12 +163,13 @@ def test_torn_receipt_is_given_anew(root: Path) -> None:
     assert vault.receipt(receipt.snapshot, site=A) == receipt
 
 
-def test_V15_block_damaged_at_the_target_is_found_by_the_receipt_and_healed_by_the_next_copy(root: Path) -> None:
-    source, target = Vault.open(store(root)), Vault.init(store(root.parent / "b"))
+def test_V15_block_damaged_at_the_target_is_found_by_the_receipt_and_healed_by_the_next_copy(root: Path, codec: bool) -> None:
+    source, target = Vault.open(store(root)), Vault.init(store(root.parent / "b"), codec=codec)
     sites = SiteVaults({A: source, B: target})
     snapshot = source.list(TRAIN)[0].id
     sites.replicate(snapshot, source=A, target=B, budget_s=9.0, stamp=STAMP)
-    block = source.snapshot(snapshot).files[0].blocks[1].block
+    ref = source.snapshot(snapshot).files[0].blocks[1]
+    block = ref.stored or ref.block
     flip(root.parent / "b" / "data" / block[:2] / block, 0.5)
     with pytest.raises(Permanent, match=block):
         sites.receipt(snapshot, site=B, stamp=STAMP)
@@ -171,9 +179,9 @@ def test_V15_block_damaged_at_the_target_is_found_by_the_receipt_and_healed_by_t
     assert target.verify().intact
 
 
-def test_damaged_record_at_the_target_is_not_covered_up_by_a_copy(root: Path) -> None:
+def test_damaged_record_at_the_target_is_not_covered_up_by_a_copy(root: Path, codec: bool) -> None:
     source = Vault.open(store(root))
-    Vault.init(store(root.parent / "b"))
+    Vault.init(store(root.parent / "b"), codec=codec)
     snapshot = source.list(TRAIN)[0].id
     SiteVaults({A: source, B: Vault.open(store(root.parent / "b"))}).replicate(snapshot, source=A, target=B, budget_s=9.0, stamp=STAMP)
     flip(next((root.parent / "b" / "snapshots" / "train").iterdir()), 0.5)

@@ -45,10 +45,10 @@ def near_safetensors(draw: st.DrawFn) -> bytes:
     return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
 
 
-@pytest.fixture(scope="module")
-def vault() -> Iterator[Vault]:
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "codec"])
+def vault(request: pytest.FixtureRequest) -> Iterator[Vault]:
     with tempfile.TemporaryDirectory() as folder:
-        yield Vault.init(LocalBlobs(LocalBlobsOptions(folder)))
+        yield Vault.init(LocalBlobs(LocalBlobsOptions(folder)), codec=request.param)
 
 
 @settings(max_examples=60)

@@ -16,9 +16,9 @@ from bridgehead.vault.sources import DiskSource
 A, TRAIN = SiteId("a"), WorkloadId("train")
 
 
-@pytest.fixture
-def vault(tmp_path: Path) -> Vault:
-    return Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path / "vault"))))
+@pytest.fixture(params=[False, True], ids=["plain", "codec"])
+def vault(tmp_path: Path, request: pytest.FixtureRequest) -> Vault:
+    return Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path / "vault"))), codec=request.param)
 
 
 @pytest.fixture
@@ -56,7 +56,8 @@ def test_folder_comes_back_bit_for_bit_with_its_modes(vault: Vault, folder: Path
 def test_what_is_there_is_not_written_again(vault: Vault) -> None:
     assert save(vault, {"a": b"1" * 100, "b": b"2" * 100}, step=1).written_blocks == 2
     second = save(vault, {"a": b"1" * 100, "b": b"3" * 100}, step=2)
-    assert (second.written_blocks, second.written_bytes) == (1, 100)
+    assert second.written_blocks == 1
+    assert second.written_bytes == 100 or (vault.file.encodes and second.written_bytes < 100)
 
 
 def test_equal_blocks_of_one_snapshot_are_written_once(vault: Vault) -> None:

@@ -17,12 +17,23 @@ class TensorEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size_bytes: int
 
 
-class BlockRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A piece of a file: the bytes [offset, offset + size) have this hash."""
+class BlockRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A piece of a file: the bytes [offset, offset + size) have this hash.
+
+    Attributes:
+        stored: hash of the object that holds it encoded; empty: the object holds the bytes themselves.
+        stored_bytes: size of that object.
+        bases: blocks whose bytes are needed to decode it; each is a piece of a file of the snapshot, or pinned by it.
+        generation: how many earlier saves have to be decoded for it, at most.
+    """
 
     block: BlockId
     offset_bytes: int
     size_bytes: int
+    stored: BlockId = BlockId("")
+    stored_bytes: int = 0
+    bases: tuple[BlockId, ...] = ()
+    generation: int = 0
 
 
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +55,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         epoch: the writer's epoch in which it was written; a fence decides whether it counts.
         raw_bytes: sum of file sizes.
         context: free text pairs (loss, git commit, seeds ...), for point-in-time recovery (R10).
+        pinned: blocks of earlier snapshots that are needed to decode blocks of this one, all of them; not set when there are none.
         incomplete: paths of files that were evidently cut off when they were saved: the snapshot is kept, but no default (V12).
     """
 
@@ -57,6 +69,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[FileEntry, ...]
     context: dict[str, str] = {}
     incomplete: tuple[str, ...] = ()
+    pinned: tuple[BlockRef, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -87,6 +87,10 @@ class Objects:
         self._suspect.discard(block)
         self._known[block] = size_bytes
 
+    def not_decodable(self, ref: BlockRef, why: str, *, owner: Snapshot) -> Damaged:
+        """The error for an object that is what its name says and does not give the block that it should."""
+        return self._found_damaged(ref.stored, f"the encoded block cannot be decoded: {why}", owner)
+
     def audit_block(self, block: BlockId) -> tuple[str, int]:
         """What is wrong with a listed block ("" when nothing is) and how many bytes were read."""
         try:
@@ -153,11 +157,11 @@ class Objects:
         )
 
 
-def parallel(work: Callable[[T], U], items: Sequence[T]) -> list[U]:
+def parallel(work: Callable[[T], U], items: Sequence[T], *, workers: int = WORKERS) -> list[U]:
     """Results in order; the first error ends it, after the calls that already run."""
     if len(items) <= 1:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(min(WORKERS, len(items)), thread_name_prefix="vault") as pool:
+    with ThreadPoolExecutor(min(workers, len(items)), thread_name_prefix="vault") as pool:
         futures = [pool.submit(work, item) for item in items]
         try:
             return [future.result() for future in futures]

@@ -10,8 +10,9 @@ import msgspec
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.vault.catalog import Catalog
 from bridgehead.vault.layout import snapshot_name
-from bridgehead.vault.objects import WORKERS, Objects, parallel
-from bridgehead.vault.snapshots import blocks_of, decode_snapshot
+from bridgehead.vault.objects import WORKERS, Objects, parallel, refuse
+from bridgehead.vault.snapshots import blocks_of, decode_snapshot, refs_of
+from bridgehead.vault.vaultfile import CODEC
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -19,6 +20,7 @@ class Place(msgspec.Struct, frozen=True):
 
     objects: Objects
     catalog: Catalog
+    encodes: bool = False
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -36,8 +38,16 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
         Bytes that are still missing at the target. 0 means that the record is committed there and read back.
 
     Raises:
+        Permanent: the target cannot hold encoded blocks.
         Damaged: a block at the source (with file and tensors), or the record at the target.
     """
+    if not target.encodes and any(ref.stored for ref in refs_of(snapshot)):
+        raise refuse(
+            "its blocks are encoded, and the target's vault was made without encoding",
+            tried="replicate a snapshot",
+            subject=snapshot.id,
+            remedy=f"Make the target's vault with the feature {CODEC}.",
+        )
     missing = target.objects.absent(blocks_of(snapshot))
     unsent = _send(snapshot, missing, source.objects, target.objects, pace)
     if unsent:

@@ -14,12 +14,14 @@ from bridgehead.kernel.errors import Conflict, NotFound, Permanent, Transient
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot
 from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.reader import Reader
 from bridgehead.vault.scratch import claim, release
 
 
 def load(objects: Objects, snapshot: Snapshot) -> dict[str, bytes]:
     """The files in memory. Raises Damaged."""
-    fetched = iter(parallel(lambda ref: objects.fetch_block(ref.block, owner=snapshot), _refs(snapshot)))
+    reader = Reader(objects, snapshot)
+    fetched = iter(reader.parallel(reader.fetch, _refs(snapshot)))
     loaded = {file.path: b"".join([next(fetched) for _ in file.blocks]) for file in snapshot.files}
     # Hashed after landing in the buffer that the caller gets, not before.
     places = [(memoryview(loaded[file.path]), ref) for file in snapshot.files for ref in file.blocks]
@@ -80,10 +82,11 @@ def part(snapshot: Snapshot, paths: Collection[str]) -> Snapshot:
 
 def pieces(objects: Objects, snapshot: Snapshot, file: FileEntry, begin: int, end: int) -> Iterator[memoryview]:
     """The bytes [begin, end) of a file, block by block, each verified before it is handed out. Raises Damaged."""
+    reader = Reader(objects, snapshot)
     for ref in file.blocks:
         first, last = max(begin, ref.offset_bytes), min(end, ref.offset_bytes + ref.size_bytes)
         if first < last:
-            block = memoryview(objects.read_block(ref.block, ref.size_bytes, owner=snapshot))
+            block = memoryview(reader.read(ref))
             yield block[first - ref.offset_bytes : last - ref.offset_bytes]
 
 
@@ -94,14 +97,15 @@ def _write(objects: Objects, snapshot: Snapshot, root: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "xb") as out:
             out.truncate(file.size_bytes)
-    parallel(lambda item: _write_block(objects, snapshot, root / item[0].path, item[1]), _places(snapshot))
+    reader = Reader(objects, snapshot)
+    reader.parallel(lambda item: _write_block(reader, root / item[0].path, item[1]), _places(snapshot))
     parallel(lambda file: _finish(root / file.path, file), snapshot.files)
     for folder, _, _ in os.walk(root, topdown=False):
         _sync(Path(folder))
 
 
-def _write_block(objects: Objects, snapshot: Snapshot, path: Path, ref: BlockRef) -> None:
-    left = memoryview(objects.read_block(ref.block, ref.size_bytes, owner=snapshot))
+def _write_block(reader: Reader, path: Path, ref: BlockRef) -> None:
+    left = memoryview(reader.read(ref))
     at = ref.offset_bytes
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:

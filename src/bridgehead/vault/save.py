@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,6 +14,8 @@ from bridgehead.kernel.ids import BlockId, Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot
 from bridgehead.vault.catalog import Catalog
 from bridgehead.vault.cut import Piece, cut
+from bridgehead.vault.encoding import Encoder, Stored, aligned, slots_of
+from bridgehead.vault.encoding import Piece as EncodedPiece
 from bridgehead.vault.formats import Contents, examine
 from bridgehead.vault.layout import MAX_EPOCH, MAX_STEP, SnapshotName, content_digest
 from bridgehead.vault.objects import Objects, parallel
@@ -29,13 +32,24 @@ class SaveResult(msgspec.Struct, frozen=True):
     Attributes:
         snapshot: the record; of an identical save at the same step and epoch, the one that was there first.
         counts: whether it counted at the moment of its commit. False tells a trainer that its epoch is closed (J05): stop.
-        written_bytes: block bytes that had to be written; the rest was in the vault.
+        written_bytes: bytes of blocks, as stored, that had to be written; the rest was in the vault.
     """
 
     snapshot: Snapshot
     counts: bool
     written_blocks: int
     written_bytes: int
+
+    @property
+    def raw_bytes(self) -> int:
+        """Sum of the file sizes."""
+        return self.snapshot.raw_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size of the objects that hold the blocks of its files, each once; what it shares with other snapshots is in it."""
+        objects = {ref.stored or ref.block: ref.stored_bytes or ref.size_bytes for file in self.snapshot.files for ref in file.blocks}
+        return sum(objects.values())
 
     @property
     def id(self) -> SnapshotId:
@@ -61,19 +75,26 @@ class _Plan:
     pieces: list[Piece]
 
 
-class _Stored(NamedTuple):
-    ref: BlockRef
-    written: bool
+class Saved(NamedTuple):
+    """The committed record, and what had to be written for it."""
+
+    snapshot: Snapshot
+    written_blocks: int
+    written_bytes: int
 
 
-def save(objects: Objects, catalog: Catalog, sources: list[Source], order: SaveOrder) -> tuple[Snapshot, list[BlockRef]]:
-    """Store and commit. Returns the snapshot with the blocks that had to be written.
+def save(objects: Objects, catalog: Catalog, encoder: Encoder | None, sources: list[Source], order: SaveOrder) -> Saved:
+    """Store and commit. Without ``encoder`` the blocks are stored as they are.
 
     Raises BridgeheadError for bad input or files that change meanwhile, and port errors; then nothing was committed.
     """
     _check(sources, order)
-    plans = [_plan(source) for source in sources]
-    stored = parallel(lambda item: _store(objects, *item), [(plan.source, piece) for plan in plans for piece in plan.pieces])
+    plans = [_plan(source, align=encoder is not None) for source in sources]
+    pinned: tuple[BlockRef, ...] = ()
+    if encoder is None:
+        stored = parallel(lambda item: _store(objects, *item), [(plan.source, piece) for plan in plans for piece in plan.pieces])
+    else:
+        stored, pinned = encoder.store(order.workload, [piece for plan in plans for piece in _pieces(plan)])
     for source in sources:
         source.check_unchanged()
     refs = iter(stored)
@@ -90,13 +111,23 @@ def save(objects: Objects, catalog: Catalog, sources: list[Source], order: SaveO
         raw_bytes=sum(file.size_bytes for file in files),
         files=files,
         context=dict(order.context),
+        pinned=pinned or msgspec.UNSET,
         incomplete=tuple(plan.source.path for plan in plans if plan.contents.cut_off_at is not None),
     )
     if objects.commit(name.key, encode(snapshot)):
         catalog.remember(snapshot)
     else:
         snapshot = catalog.snapshot(name.id)
-    return snapshot, [stored_block.ref for stored_block in stored if stored_block.written]
+    written = [one.written_bytes for one in stored if one.written_bytes]
+    return Saved(snapshot, len(written), sum(written))
+
+
+def _pieces(plan: _Plan) -> list[EncodedPiece]:
+    slots = slots_of(plan.source.path, plan.contents.tensors, [(piece.offset_bytes, piece.size_bytes) for piece in plan.pieces])
+    return [
+        EncodedPiece(slot, piece.offset_bytes, piece.size_bytes, partial(plan.source.read, piece.offset_bytes, piece.size_bytes))
+        for slot, piece in zip(slots, plan.pieces, strict=True)
+    ]
 
 
 def _check(sources: list[Source], order: SaveOrder) -> None:
@@ -116,15 +147,20 @@ def _check(sources: list[Source], order: SaveOrder) -> None:
         raise bad_input(subject, f"the context has more than {MAX_CONTEXT_BYTES} characters", "Put it into a file of the checkpoint.")
 
 
-def _plan(source: Source) -> _Plan:
+def _plan(source: Source, *, align: bool) -> _Plan:
     contents = examine(source.path, source.size_bytes, lambda offset, size: bytes(source.read(offset, size)))
-    return _Plan(source, contents, cut(source.size_bytes, contents))
+    pieces = cut(source.size_bytes, contents)
+    if align:
+        places = aligned(source.path, contents.tensors, [(piece.offset_bytes, piece.size_bytes) for piece in pieces])
+        pieces = [Piece(offset, size) for offset, size in places]
+    return _Plan(source, contents, pieces)
 
 
-def _store(objects: Objects, source: Source, piece: Piece) -> _Stored:
+def _store(objects: Objects, source: Source, piece: Piece) -> Stored:
     data = source.read(piece.offset_bytes, piece.size_bytes)
     block = BlockId(block_hash(data))
-    return _Stored(BlockRef(block, piece.offset_bytes, piece.size_bytes), objects.store_block(block, data))
+    written = objects.store_block(block, data)
+    return Stored(BlockRef(block, piece.offset_bytes, piece.size_bytes), len(data) if written else 0)
 
 
 def _entry(plan: _Plan, refs: list[BlockRef]) -> FileEntry:

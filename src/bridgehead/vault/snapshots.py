@@ -25,9 +25,37 @@ def decode_snapshot(data: bytes, name: SnapshotName) -> Snapshot:
     fault = path_fault([file.path for file in snapshot.files])
     for file in snapshot.files:
         fault = fault or _file_fault(file)
+    fault = fault or _chain_fault(snapshot)
     if fault:
         raise damaged(name.key, fault)
     return snapshot
+
+
+def _chain_fault(snapshot: Snapshot) -> str:
+    """Encoded blocks must lead to blocks that the record has, without a circle; each block is stored in one way only."""
+    stored: dict[BlockId, BlockRef] = {}
+    for ref in refs_of(snapshot):
+        known = stored.setdefault(ref.block, ref)
+        if (known.stored, known.size_bytes, known.bases) != (ref.stored, ref.size_bytes, ref.bases):
+            return f"block {ref.block} is stored in two ways"
+        if (ref.stored or ref.bases or ref.stored_bytes) and not (_BLOCK_ID.fullmatch(ref.stored) and ref.stored_bytes > 0):
+            return f"what is said of the encoded block {ref.block} does not fit together"
+    done: set[BlockId] = set()
+    for first in stored:
+        path, waiting = {first}, [(first, iter(stored[first].bases))]
+        while waiting:
+            block, bases = waiting[-1]
+            base = next((base for base in bases if base not in done), None)
+            if base is None:
+                done.add(block)
+                path.discard(block)
+                waiting.pop()
+            elif base in path or base not in stored:
+                return f"block {block} is encoded with block {base}, which is not there or depends on it"
+            else:
+                path.add(base)
+                waiting.append((base, iter(stored[base].bases)))
+    return ""
 
 
 def _name_of(snapshot: Snapshot) -> SnapshotName:
@@ -58,9 +86,17 @@ def _file_fault(file: FileEntry) -> str:
 
 
 def blocks_of(snapshot: Snapshot) -> Iterator[BlockRef]:
-    """Every block, as often as files use it."""
+    """Every object that is needed to restore, as often as it is used: name and size of what lies in the store, encoded or not."""
+    for ref in refs_of(snapshot):
+        yield BlockRef(ref.stored, ref.offset_bytes, ref.stored_bytes) if ref.stored else ref
+
+
+def refs_of(snapshot: Snapshot) -> Iterator[BlockRef]:
+    """Every piece of every file, then what is pinned."""
     for file in snapshot.files:
         yield from file.blocks
+    if snapshot.pinned:
+        yield from snapshot.pinned
 
 
 def info_of(snapshot: Snapshot, *, verified: bool, counts: bool) -> SnapshotInfo:
@@ -83,7 +119,7 @@ def hurt(snapshot: Snapshot, block: BlockId) -> str:
     places = []
     for file in snapshot.files:
         for ref in file.blocks:
-            if ref.block != block:
+            if block not in (ref.block, ref.stored):
                 continue
             names = tensors_in(file, ref)
             text = f"bytes {ref.offset_bytes}-{ref.offset_bytes + ref.size_bytes} of {file.path}"

@@ -11,6 +11,7 @@ from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.catalog import Catalog, Survey
+from bridgehead.vault.encoding import Encoder
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, snapshot_name
 from bridgehead.vault.objects import Objects
@@ -35,12 +36,15 @@ class Vault:
         self._objects = Objects(blobs)
         self._fences = Fences(self._objects)
         self._catalog = Catalog(self._objects, self._fences)
+        self._encoder = Encoder(self._objects, self._catalog) if file.encodes else None
         self._now_s = now_s
 
     @classmethod
-    def init(cls, blobs: Blobs, *, now_s: Callable[[], float] = time.time) -> Vault:
-        """Make a vault in an empty store. Raises Conflict when there is one, Permanent when the store cannot hold one."""
-        return cls(blobs, create(blobs, now_s=now_s()), now_s=now_s)
+    def init(cls, blobs: Blobs, *, codec: bool = False, now_s: Callable[[], float] = time.time) -> Vault:
+        """Make a vault in an empty store; with ``codec`` it encodes its blocks.
+
+        Raises Conflict when there is one, Permanent when the store cannot hold one."""
+        return cls(blobs, create(blobs, now_s=now_s(), codec=codec), now_s=now_s)
 
     @classmethod
     def open(cls, blobs: Blobs, *, now_s: Callable[[], float] = time.time) -> Vault:
@@ -67,9 +71,9 @@ class Vault:
             Permanent: no space left; nothing was committed, and the next save goes on.
         """
         order = SaveOrder(workload, step, epoch, site, self._now_s(), context or {})
-        snapshot, written = save(self._objects, self._catalog, sources_of(files), order)
-        counts = counting(self._fences.newest(workload))(snapshot_name(snapshot.id))
-        return SaveResult(snapshot, counts, len(written), sum(ref.size_bytes for ref in written))
+        saved = save(self._objects, self._catalog, self._encoder, sources_of(files), order)
+        counts = counting(self._fences.newest(workload))(snapshot_name(saved.snapshot.id))
+        return SaveResult(saved.snapshot, counts, saved.written_blocks, saved.written_bytes)
 
     def snapshot(self, snapshot: SnapshotId) -> Snapshot:
         """The whole record. Raises NotFound, Damaged."""
@@ -146,4 +150,4 @@ class Vault:
     @property
     def place(self) -> Place:
         """The inside, for the other engines of this package."""
-        return Place(self._objects, self._catalog)
+        return Place(self._objects, self._catalog, self.file.encodes)

@@ -16,7 +16,9 @@ from bridgehead.vault.records import decode, encode
 FORMAT: Final = 1
 PLAIN_BLOCKS: Final = "plain-blocks"
 """One object per block, not compressed, not encrypted, named by the BLAKE3 of its bytes."""
-KNOWN_FEATURES: Final = frozenset({PLAIN_BLOCKS})
+CODEC: Final = "codec-1"
+"""Blocks may be encoded, also with other blocks as bases; snapshot records say how."""
+KNOWN_FEATURES: Final = frozenset({PLAIN_BLOCKS, CODEC})
 
 
 class NoVault(NotFound):
@@ -39,11 +41,16 @@ class VaultFile(msgspec.Struct, frozen=True):
     id: str
     created_s: float
 
+    @property
+    def encodes(self) -> bool:
+        """Whether new blocks are encoded."""
+        return CODEC in self.features
 
-def create(blobs: Blobs, *, now_s: float) -> VaultFile:
+
+def create(blobs: Blobs, *, now_s: float, codec: bool = False) -> VaultFile:
     """Make a vault in an empty place. Raises Conflict when there is one, Permanent when the store overwrites what exists."""
     _probe(blobs)
-    file = VaultFile(format=FORMAT, features=(PLAIN_BLOCKS,), id=secrets.token_hex(16), created_s=now_s)
+    file = VaultFile(format=FORMAT, features=(PLAIN_BLOCKS, CODEC) if codec else (PLAIN_BLOCKS,), id=secrets.token_hex(16), created_s=now_s)
     if not blobs.put_new(VAULT_KEY, encode(file)):
         raise Conflict("there is a vault already", tried="make a vault", subject=VAULT_KEY, remedy="Open it, or take another place.")
     return read(blobs)

@@ -17,8 +17,9 @@ Fetch = Callable[[BlockId], bytes | memoryview]
 """The plain bytes of a base."""
 
 
-def decode(data: bytes | memoryview, *, size_bytes: int, fetch: Fetch) -> bytes:
+def decode(data: bytes | memoryview, *, size_bytes: int, fetch: Fetch, block: BlockId | None = None) -> bytes:
     """The plain bytes. ``size_bytes`` is what the caller expects: a frame that promises another size is refused before it costs memory.
+    ``block`` is the hash that they must have, when the caller knows it.
 
     Raises:
         BadFrame: damaged, of another size, or its bases are not those that it was made with.
@@ -27,6 +28,8 @@ def decode(data: bytes | memoryview, *, size_bytes: int, fetch: Fetch) -> bytes:
     frame = parse(data)
     if frame.size_bytes != size_bytes:
         raise BadFrame(f"it holds {frame.size_bytes} bytes instead of {size_bytes}")
+    if block not in (None, frame.block):
+        raise BadFrame(f"it holds block {frame.block}")
     try:
         plain = _plain(frame, fetch)
     except BadFrame:

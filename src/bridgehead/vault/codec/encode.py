@@ -21,6 +21,8 @@ SAMPLE_RUNS: Final = 16
 SAMPLE_RUN: Final = 512
 """Elements of a trial: 16 stretches of 512."""
 _FIRST_LOOK: Final = 1 << 14
+_EXCELLENT: Final = 0.07
+"""A candidate below this share ends the search."""
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -37,7 +39,8 @@ class Candidate(msgspec.Struct, frozen=True):
     Attributes:
         bases: in the order that the predictor says.
         parameters: tried instead of a fit when given (those of the tensor's block before).
-        must_save: share of the size without it that it has to save, as the price of a dependence; the ADR of the codec says why.
+        must_save: share of the size without it that it has to save, as the price of a dependence: one more block that must be
+            there and be decoded.
     """
 
     predictor: Predictor
@@ -72,14 +75,14 @@ def encode(
 
     Args:
         form: what the bytes are believed to be.
-        candidates: predictions to try; those whose bases do not fit are passed over.
+        candidates: predictions to try, the most promising first; those whose bases do not fit are passed over.
         block: the hash of ``data`` where it is known already.
         only: take this codec or predictor without regard to size (ValueError when it cannot be used); for tests and measurements.
     """
     if len(data) > MAX_PLAIN_BYTES:
         raise ValueError(f"a block has at most {MAX_PLAIN_BYTES} bytes")
     bits = elements(data, form)
-    options = list(_options(data, bits, form, candidates))
+    options = list(_options(data, bits, form, candidates, exhaustive=only is not None))
     if only is not None:
         options = [option for option in options if only in (option.codec, option.candidate and option.candidate.predictor)]
         if not options:
@@ -96,7 +99,7 @@ def encode(
     return Encoded(encoded, frame)
 
 
-def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate]) -> Iterator[_Option]:
+def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate], *, exhaustive: bool) -> Iterator[_Option]:
     yield _Option(Codec.RAW, 1.0)
     if len(data) == 0:
         return
@@ -108,6 +111,7 @@ def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Seque
     sample = bits[places]
     yield _Option(Codec.PLANES, _share(rotate(sample, form)))
     machine_is_exact: bool | None = None
+    epsilons: list[float] = []
     for candidate in candidates:
         if not _fits(candidate, form, len(bits)):
             continue
@@ -115,17 +119,24 @@ def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Seque
             machine_is_exact = exact() if machine_is_exact is None else machine_is_exact
             if not machine_is_exact:
                 continue
-        yield from _trials(candidate, sample, places, form)
+        trials = list(_trials(candidate, sample, places, form, epsilons))
+        yield from trials
+        if not exhaustive and any(trial.share < _EXCELLENT for trial in trials):
+            return
+        if candidate.predictor is Predictor.ADAM:
+            epsilons = [trial.parameters[2] for trial in trials]
 
 
-def _trials(candidate: Candidate, sample: Bits, places: Any, form: Form) -> Iterator[_Option]:
+def _trials(candidate: Candidate, sample: Bits, places: Any, form: Form, epsilons: Sequence[float]) -> Iterator[_Option]:
     bases = [(elements(base.data, base.form)[places], base.form) for base in candidate.bases]
     parameters: Sequence[Parameters] = candidate.parameters
     if not parameters and candidate.predictor.parameters == 0:
         parameters = [()]
     elif not parameters:
         wide = np.dtype(np.float64)
-        parameters = fit(candidate.predictor, widen(sample, form, wide), [widen(bits, base, wide) for bits, base in bases])
+        parameters = fit(
+            candidate.predictor, widen(sample, form, wide), [widen(bits, base, wide) for bits, base in bases], epsilons=epsilons
+        )
     for values in parameters:
         guess = predict(candidate.predictor, bases, values, form)
         yield _Option(Codec.PREDICTED, _share(_residual(sample, guess, form)), candidate, values)

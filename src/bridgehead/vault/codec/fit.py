@@ -15,19 +15,23 @@ _EPSILONS: Final = (0.0, 1e-10, 3e-9, 1e-8, 1e-7, 3e-7, 1e-6, 1e-4)
 _ROUNDS: Final = 8
 _CLOSE: Final = 1e-4
 _BINS: Final = 2000
+_ROWS: Final = 2048
+"""Elements of a fit."""
 
 
-def fit(predictor: Predictor, target: Floats, bases: Sequence[Floats]) -> list[Parameters]:
-    """Parameters worth a trial; none when the sample does not allow a fit. All arrays have one length."""
-    y: Floats = target.astype(np.float64)
-    x: list[Floats] = [base.astype(np.float64) for base in bases]
+def fit(predictor: Predictor, target: Floats, bases: Sequence[Floats], *, epsilons: Sequence[float] = ()) -> list[Parameters]:
+    """Parameters worth a trial; none when the sample does not allow a fit. All arrays have one length. ``epsilons``: those that a fit of
+    ADAM to the same target found, for ADAM_FAR."""
+    every = max(len(target) // _ROWS, 1)
+    y: Floats = target[::every].astype(np.float64)
+    x: list[Floats] = [base[::every].astype(np.float64) for base in bases]
     with np.errstate(all="ignore"):
-        found = _fit(predictor, y, x)
+        found = _fit(predictor, y, x, epsilons)
         limit = float(np.finfo(np.float32).max)
         return [values for values in found if all(np.isfinite(value) and abs(value) < limit for value in values)]
 
 
-def _fit(predictor: Predictor, y: Floats, x: list[Floats]) -> list[Parameters]:
+def _fit(predictor: Predictor, y: Floats, x: list[Floats], epsilons: Sequence[float]) -> list[Parameters]:
     match predictor:
         case Predictor.PREVIOUS | Predictor.ROUNDED:
             return [()]
@@ -44,7 +48,7 @@ def _fit(predictor: Predictor, y: Floats, x: list[Floats]) -> list[Parameters]:
             w, m1, v1, m0, v0 = x
             return [
                 (p0, p1, epsilon, p3)
-                for _, _, epsilon in _adam(y, w, m1, v1)
+                for epsilon in epsilons or [values[2] for values in _adam(y, w, m1, v1)]
                 for p0, p1, p3 in _solve([w, _ratio(m1, v1, epsilon), _ratio(m0, v0, epsilon)], y)
             ]
         case Predictor.MOMENTUM:
@@ -99,17 +103,18 @@ def _common_ratio(y: Floats, x: Floats) -> list[Parameters]:
 
 def _solve(columns: Sequence[Floats], y: Floats) -> list[tuple[Any, ...]]:
     """Least squares over the rows that are finite; empty when there is no solution."""
-    rows = np.stack([*columns, y], axis=1)
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    if len(rows) < 4 * len(columns):
+    good = np.isfinite(sum(columns, y))
+    if not good.all():
+        columns, y = [column[good] for column in columns], y[good]
+    if len(y) < 4 * len(columns):
         return []
-    left, right = rows[:, :-1], rows[:, -1]
-    scale = np.sqrt((left * left).mean(axis=0))
-    if not (np.isfinite(scale).all() and np.isfinite(right).all()) or scale[0] == 0:
+    scale = np.array([np.sqrt(column @ column / len(y)) for column in columns])
+    if not np.isfinite(scale).all() or scale[0] == 0:
         return []
     scale[scale == 0] = 1
+    left = np.stack([column / size for column, size in zip(columns, scale, strict=True)], axis=1)
     try:
-        solution = np.linalg.lstsq(left / scale, right, rcond=1e-15)[0]
+        solution = np.linalg.lstsq(left, y, rcond=1e-15)[0]
     except np.linalg.LinAlgError:
         return []
     return [tuple(float(np.float32(value)) for value in solution / scale)]
