@@ -269,12 +269,6 @@ def test_a_pause_stops_the_clock_of_deadlines() -> None:
     assert any(isinstance(event, ev.StepFailed) for event in decide(play.state, {}, 120.0).records)
 
 
-def working(play: Play, step: str) -> st.Working:
-    state = play.state.steps[step]
-    assert isinstance(state, st.Working)
-    return state
-
-
 def test_an_outage_counts_neither_against_deadlines_nor_against_an_actions_own_patience() -> None:
     play = Play(action("a", deadline_s=120.0), ApprovalStep("ok", ("ann",), 50_000.0))
     play.until(lambda state: isinstance(state.steps["a"], st.Working) and state.steps["a"].phase is ev.Phase.APPLY)
@@ -285,7 +279,7 @@ def test_an_outage_counts_neither_against_deadlines_nor_against_an_actions_own_p
     play.now_s = 5001.0
     play.take_over(2)
     assert not any(isinstance(event, ev.StepFailed) for event in decide(play.state, {}, 5001.0).records)
-    assert 5001.0 - working(play, "a").since_s < 20.0
+    assert 5001.0 - play.state.steps["a"].since_s < 20.0
 
 
 def test_time_never_runs_backwards_in_a_run() -> None:
