@@ -17,6 +17,14 @@ from bridgehead.runbook import state as st
 KILL_AT = ("standby", "gate-25", "shift-50", "hold", "final-copy", "fence", "release", "stop-training")
 """The engine is killed when each of these steps is first seen under way or done: eight moments, four of them in the cut-over."""
 CUT_S = 2.0
+HELD_BYTES = 400_000
+"""So much of a snapshot (about 4 MB) is at the target when the line is cut: enough to see whether it is sent again."""
+RECEIPT_S = 0.2
+"""After so long the source has the receipts of these blocks."""
+QUIET_S = 0.3
+"""The line is quiet when nothing was counted for so long; the relay writes its count every 0.1 s."""
+BLOCK_NAME = 64
+"""Hex digits in the name of a block's file."""
 ZOMBIE = JobName("lm-a-zombie")
 
 
@@ -57,38 +65,108 @@ class KillController(Breaker):
             engine.resume()
 
 
+class Cut(msgspec.Struct, frozen=True):
+    """One cut of the line, and what crossed it once it was healed.
+
+    Attributes:
+        held_bytes: blocks of the step's transfer that had come to the target well before the cut, so that the source knows of them.
+        late_bytes: those that came so shortly before it that their receipts may have been lost; they may be sent again.
+        arrived_bytes: blocks that came to the target between the healing and the end of the transfer.
+        sent_bytes: bytes that crossed the line towards the target in that time.
+    """
+
+    held_bytes: int
+    late_bytes: int
+    arrived_bytes: int
+    sent_bytes: int
+
+    @property
+    def nothing_sent_twice(self) -> bool:
+        """What was held was not sent again.
+
+        If it were, the line would carry all of it on top of what arrived and of what came late. Half of it is let pass for the requests
+        themselves and the snapshot's record.
+        """
+        in_the_middle = self.held_bytes >= HELD_BYTES and self.arrived_bytes > 0
+        most_bytes = self.arrived_bytes + self.late_bytes + self.held_bytes // 2
+        return in_the_middle and self.arrived_bytes <= self.sent_bytes <= most_bytes
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    """Bytes that have crossed the line, and the sizes of the blocks at the target."""
+
+    sent_bytes: int
+    blocks: dict[str, int]
+
+    def since(self, before: _Mark) -> int:
+        """Bytes of blocks that were not there before."""
+        return sum(size_bytes for block, size_bytes in self.blocks.items() if block not in before.blocks)
+
+
 class CutNetwork(Breaker):
-    """Cut the line when a transfer is half way: once while training goes on, once while it stands still for the final copy."""
+    """Cut the line when a transfer is under way: once while training goes on, once while it stands still for the final copy."""
 
     poll_s = 0.01
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._left = [StepId("precopy"), StepId("final-copy")]
-        self._sent_before = 0
+        self._before: _Mark | None = None
+        self._held: tuple[_Mark, float] | None = None
         self._heal_at_s: float | None = None
-        self.cuts: list[int] = []
-        """Bytes of the step's transfer that had crossed the line when it was cut."""
+        self._healed: _Mark | None = None
+        self._quiet: tuple[int, float] = (0, 0.0)
+        self.cuts: list[Cut] = []
+        """Those whose transfer has come to its end since."""
 
     def during(self, state: st.RunState, engine: EngineProcess, now_s: float) -> None:
-        """Cut, and heal after ``CUT_S``."""
-        cut_file = self._scene.places.cut_file
+        """Cut, heal after ``CUT_S``, and see what crosses the line from then to the end of the transfer."""
         if self._heal_at_s is not None:
             if now_s >= self._heal_at_s:
-                cut_file.unlink()
-                self._heal_at_s = None
-            return
-        if not self._left:
-            return
-        step = state.steps[self._left[0]]
-        sent = self._scene.wan_status().to_bytes
+                self._heal()
+        elif self._healed is not None:
+            self._follow(state.steps[self._left[0]], now_s)
+        elif self._left:
+            self._wait_for_the_middle(state.steps[self._left[0]], now_s)
+
+    def _wait_for_the_middle(self, step: st.StepState, now_s: float) -> None:
         if not (isinstance(step, st.Working) and step.phase is Phase.APPLY):
-            self._sent_before = sent
-        elif sent - self._sent_before > 1_000_000:
-            self.cuts.append(sent - self._sent_before)
-            self._left.pop(0)
-            cut_file.touch()
+            if self._before is None or self._scene.wan_status().to_bytes != self._before.sent_bytes:
+                self._before = self._mark()
+            self._held = None
+            return
+        if self._before is not None and self._held is None and (mark := self._mark()).since(self._before) >= HELD_BYTES:
+            self._held = (mark, now_s)
+        if self._held is not None and now_s - self._held[1] >= RECEIPT_S:
+            self._scene.places.cut_file.touch()
             self._heal_at_s = now_s + CUT_S
+
+    def _heal(self) -> None:
+        self._healed = self._mark()  # while nothing can move
+        self._heal_at_s = None
+        self._scene.places.cut_file.unlink()
+
+    def _follow(self, step: st.StepState, now_s: float) -> None:
+        ended = isinstance(step, st.Finished) or (isinstance(step, st.Working) and step.phase is Phase.VERIFY and not step.looking)
+        sent_bytes, since_s = self._quiet
+        if not ended or sent_bytes != self._scene.wan_status().to_bytes:
+            self._quiet = (self._scene.wan_status().to_bytes, now_s)
+        elif now_s - since_s >= QUIET_S:
+            self._count(self._mark())
+
+    def _count(self, end: _Mark) -> None:
+        assert self._before is not None
+        assert self._held is not None
+        assert self._healed is not None
+        held, healed = self._held[0], self._healed
+        self.cuts.append(Cut(held.since(self._before), healed.since(held), end.since(healed), end.sent_bytes - healed.sent_bytes))
+        self._left.pop(0)
+        self._before, self._held, self._healed = end, None, None
+
+    def _mark(self) -> _Mark:
+        """Blocks as the target's own disk shows them; one that is being written has no name yet."""
+        files = (self._scene.places.vault(TARGET) / "data").glob("*/*")
+        return _Mark(self._scene.wan_status().to_bytes, {file.name: file.stat().st_size for file in files if len(file.name) == BLOCK_NAME})
 
 
 class Zombie(Breaker):

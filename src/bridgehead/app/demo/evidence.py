@@ -11,6 +11,7 @@ import msgspec
 from bridgehead import __version__
 from bridgehead.app import ledgers
 from bridgehead.app.demo import files
+from bridgehead.app.demo.breakages import CutNetwork
 from bridgehead.app.demo.engine_process import RUN
 from bridgehead.app.demo.facts import Facts, weight_at_target, weight_periods
 from bridgehead.app.demo.places import SOURCE, TARGET, UNMOVED, WORKLOAD, Places
@@ -208,6 +209,12 @@ def _notes(facts: Facts) -> list[str]:
         )
     if facts.seen.resumes_s:
         notes.append(f"The engine was killed and resumed {len(facts.seen.resumes_s)} times.")
+    if isinstance(facts.seen.breaker, CutNetwork):
+        notes += [
+            f"When the line was cut, {cut.held_bytes + cut.late_bytes} bytes had arrived, {cut.late_bytes} of them just before. "
+            f"After it {cut.arrived_bytes} bytes arrived, and {cut.sent_bytes} crossed the line."
+            for cut in facts.seen.breaker.cuts
+        ]
     if facts.load.skipped:
         notes.append(f"{facts.load.skipped} due requests were not sent, because this machine was too busy.")
     stuck = [step_id for step_id, step in facts.seen.state.steps.items() if isinstance(step, st.Stuck)]

@@ -37,7 +37,7 @@ def promises(facts: Facts, summary: Summary, *, ledger_holds: bool) -> dict[str,
             quick = bool(facts.seen.resumes_s) and max(facts.seen.resumes_s) < RESUME_S
             kept |= _moved(facts, summary) | {"every_kill_happened": len(facts.seen.resumes_s) == len(KILL_AT), "resumes_within_1_s": quick}
         case Kind.NETWORK:
-            kept |= _moved(facts, summary) | _survived_cuts(facts, summary)
+            kept |= _moved(facts, summary) | _survived_cuts(facts)
         case Kind.TRAINER:
             kept |= _served(summary) | {
                 "run_done": facts.verdict is ev.Verdict.DONE,
@@ -108,12 +108,12 @@ def _gone_back(facts: Facts, summary: Summary) -> dict[str, bool]:
     }
 
 
-def _survived_cuts(facts: Facts, summary: Summary) -> dict[str, bool]:
+def _survived_cuts(facts: Facts) -> dict[str, bool]:
     breaker = facts.seen.breaker
+    cuts = breaker.cuts if isinstance(breaker, CutNetwork) else []
     return {
-        "line_was_cut_twice": isinstance(breaker, CutNetwork) and len(breaker.cuts) == 2,
-        # Each cut loses at most the blocks that were on their way; what had arrived is not sent again.
-        "nothing_sent_twice": 0 < summary.wire_bytes <= 1.1 * summary.raw_bytes + 8e6,
+        "line_was_cut_twice": len(cuts) == 2,
+        "nothing_sent_twice": bool(cuts) and all(cut.nothing_sent_twice for cut in cuts),
     }
 
 
