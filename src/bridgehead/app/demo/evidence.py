@@ -69,7 +69,7 @@ def _summary(facts: Facts, places: Places) -> Summary:
         streams=load.streams,
         steps=max((point.step for point in losses), default=0),
         steps_lost=facts.steps_lost(),
-        weights_identical=None if moved is None else moved == unmoved,
+        weights_identical=None if moved is None or unmoved is None else moved == unmoved,
         weights_hash_moved=moved,
         weights_hash_unmoved=unmoved,
         lost_compute_s_precopy=_gap_s(losses),
@@ -113,12 +113,13 @@ def _hashes(places: Places, step: int | None) -> tuple[str | None, str | None]:
 
 
 def _weights_hash(places: Places, site: SiteId, workload: WorkloadId, step: int) -> str | None:
+    """Of the state that counts after exactly this step and was written at this site; None when there is none."""
     from bridgehead.app.demo.model import weights_hash
     from bridgehead.training.state import decode
 
     vault = _vault(places, site)
     for info in vault.list(workload):
-        if info.step == step:
+        if info.step == step and info.site == site and info.counts:
             return weights_hash(decode(vault.load(info.id))["weights"])
     return None
 

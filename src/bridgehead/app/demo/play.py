@@ -21,7 +21,7 @@ from bridgehead.drivers.prometheus.text import MetricsSource, TextMetrics, TextM
 from bridgehead.drivers.traefik.process import traefik_command
 from bridgehead.drivers.traefik.traffic import TraefikTraffic
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
-from bridgehead.kernel.ids import JobName, SiteId, SnapshotId
+from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, StepId
 from bridgehead.model.estate import Connection
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.ports.traffic import Traffic
@@ -194,14 +194,23 @@ def _finish_load(script: Script, scene: Scene) -> None:
 
 
 def _finish_training(scene: Scene, watch: Watch, state: st.RunState) -> int:
-    """The newest step that both the moved and the unmoved training saved; the unmoved one is the quicker."""
-    moved = scene.progress(TARGET, files.TARGET_TRAINER)
-    assert moved is not None
-    at_least = max(SAVE_EVERY, moved.step // SAVE_EVERY * SAVE_EVERY)
-    watch(f"comparing weights after step {at_least} with a training that was never moved", state)
-    scene.saved(SOURCE, UNMOVED, at_least=at_least)
+    """A step that the target saved after it had computed on, and that the unmoved training saved too; the unmoved one is the quicker."""
+    copied = state.steps[StepId("final-copy")]
+    assert isinstance(copied, st.Finished)
+    resumed_step = int(copied.verified["step"])
+    vaults = scene.vaults(over_wan=False)
+
+    def saved_by_target() -> int | None:
+        info = vaults.newest(WORKLOAD, site=TARGET)
+        return info.step if info is not None and info.site == TARGET and info.step > resumed_step else None
+
+    watch(f"waiting for site-b to save a step after {resumed_step}", state)
+    step = scene.until(saved_by_target, f"a snapshot of {WORKLOAD} after step {resumed_step} written at {TARGET}", timeout_s=60.0)
+    assert step is not None
+    watch(f"comparing weights after step {step} with a training that was never moved", state)
+    scene.saved(SOURCE, UNMOVED, at_least=step)
     scene.stop(TARGET, files.TARGET_TRAINER)
-    return at_least
+    return step
 
 
 def _requests(scene: Scene) -> float:
