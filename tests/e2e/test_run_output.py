@@ -188,6 +188,17 @@ def test_J02_a_ledger_that_was_tampered_with_does_not_verify(line, finished, kin
             break
 
 
+def test_J02_the_ledger_of_one_run_does_not_pass_for_that_of_another(line, finished) -> None:
+    database = sqlite3.connect(line.home / "journal.db")
+    database.execute("DROP TRIGGER events_are_not_changed")
+    database.execute("UPDATE events SET run = 'worse'")
+    database.execute("UPDATE runs SET run = 'worse'")
+    database.commit()
+    database.close()
+    verified = line.run("ledger", "verify", "worse", "--head", finished)
+    assert (verified.returncode, "worse, entry 1: opens run move, not worse" in verified.stdout) == (1, True), verified.stdout
+
+
 def test_verify_with_keys_of_an_auditor(line, finished, tmp_path) -> None:
     good, other, none = (tmp_path / name for name in ("good", "other", "none"))
     for folder in (good, other, none):

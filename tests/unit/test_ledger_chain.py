@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from bridgehead.kernel.hashing import ZERO_HASH, chain_hash
+from bridgehead.kernel.ids import RunId, StepId
 from bridgehead.model import event as ev
-from bridgehead.runbook.ledger import KeyFolder, Seal, seal, verify_chain
+from bridgehead.model.runbook import HoldStep, Runbook
+from bridgehead.runbook.ledger import KeyFolder, LedgerFault, Seal, seal, verify_chain
 
 
 @pytest.fixture
@@ -99,6 +101,22 @@ def test_a_tail_that_was_cut_off_shows_by_the_head(entries, keys):
 
 def test_an_empty_ledger_holds_nothing(keys):
     assert found([], keys) == [(0, "the ledger is empty")]
+
+
+def opening(run):
+    return ev.RunOpened(1.0, RunId(run), Runbook("nap", (HoldStep(StepId("wait"), 1.0),)), "hash", {}, "ann", "0")
+
+
+def test_J02_a_ledger_is_bound_to_the_name_of_its_run(keys):
+    first = seal(opening("good"), seq=1, previous=ZERO_HASH, signer=keys)
+    chain = [first, seal(ev.Noticed(2.0, "on"), seq=2, previous=first.hash, signer=keys)]
+    assert verify_chain(chain, keys, run=RunId("good")) == []
+    assert verify_chain(chain, keys, run=RunId("bad")) == [LedgerFault(1, "opens run good, not bad")]
+
+
+def test_J02_a_ledger_that_begins_with_another_event_opens_no_run(entries, keys):
+    assert verify_chain(entries, keys, run=RunId("good")) == [LedgerFault(1, "opens no run, not good")]
+    assert [fault.seq for fault in verify_chain(entries[1:], keys, run=RunId("good"))] == [2, 2]  # named once: it is missing
 
 
 def test_entries_of_an_older_key_verify_as_long_as_its_public_key_is_there(entries, keys, tmp_path):

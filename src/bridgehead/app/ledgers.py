@@ -67,6 +67,6 @@ def verify(folder: Path | None, run: RunId, *, head: str | None, keys: Path | No
         found = home.journal().sealed(run)
     except NotFound as error:
         raise not_found(home, run) from error
-    faults = verify_chain(found, KeyFolder(keys) if keys is not None else home.keys, head=head)
+    faults = verify_chain(found, KeyFolder(keys) if keys is not None else home.keys, run=run, head=head)
     after = next((len(found) - number for number, seal in enumerate(found, start=1) if seal.hash == head), None)
     return Verification(run=run, entries=len(found), head=found[-1].hash if found else "", faults=faults, after_head=after)

@@ -16,6 +16,7 @@ import msgspec
 
 from bridgehead.kernel.encoding import canonical
 from bridgehead.kernel.hashing import ZERO_HASH, chain_hash
+from bridgehead.kernel.ids import RunId
 from bridgehead.model.event import Event
 from bridgehead.ports.journal import Entry
 
@@ -74,14 +75,27 @@ def seal(event: Event, *, seq: int, previous: str, signer: Signer) -> Entry:
     return Entry(seq=seq, event=event, payload=payload, previous=previous, hash=entry_hash, signature=signature, key_id=signer.key_id)
 
 
-def verify_chain(entries: Sequence[Entry | Seal], verifier: Verifier, *, head: str | None = None) -> list[LedgerFault]:
+class _Opening(msgspec.Struct, frozen=True, tag_field="event", tag="run-opened"):
+    """What binds a ledger to its run: of a first event all else may be as old or as new as it likes."""
+
+    run: RunId
+
+
+def verify_chain(
+    entries: Sequence[Entry | Seal], verifier: Verifier, *, run: RunId | None = None, head: str | None = None
+) -> list[LedgerFault]:
     """All faults of a whole ledger, empty when it holds.
 
     Args:
+        run: whose ledger it is said to be; detects that another run's entries were put under this name.
         head: hash of an entry that was the newest once, as printed when the run ended or stopped; detects a cut-off tail.
     """
     faults: list[LedgerFault] = []
     previous, before_seq = ZERO_HASH, 0
+    if run is not None and entries and entries[0].seq == 1 and _hash_holds(entries[0]):  # else that is the fault, found below
+        opened = _opened(entries[0])
+        if opened != run:
+            faults.append(LedgerFault(1, f"opens {'no run' if opened is None else f'run {opened}'}, not {run}"))
     for entry in entries:
         if entry.seq != before_seq + 1:
             gap = f"entry {before_seq + 1} is" if entry.seq == before_seq + 2 else f"entries {before_seq + 1} to {entry.seq - 1} are"
@@ -101,6 +115,13 @@ def verify_chain(entries: Sequence[Entry | Seal], verifier: Verifier, *, head: s
         text = f"is the last one, and none has the given head {head}: newer entries were cut off, or the head is another run's"
         faults.append(LedgerFault(entries[-1].seq, text))
     return faults
+
+
+def _opened(first: Entry | Seal) -> RunId | None:
+    try:
+        return msgspec.json.decode(first.payload, type=_Opening).run
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def _hash_holds(entry: Entry | Seal) -> bool:
