@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import msgspec
 import pytest
 
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent
 from bridgehead.kernel.hashing import ZERO_HASH, chain_hash
 from bridgehead.kernel.ids import RunId, StepId
 from bridgehead.model import event as ev
@@ -128,3 +132,42 @@ def test_entries_of_an_older_key_verify_as_long_as_its_public_key_is_there(entri
     assert found(entries, KeyFolder(tmp_path / "keys")) == []
     public.unlink()
     assert [seq for seq, _ in found(entries, KeyFolder(tmp_path / "keys"))] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_private_key_is_its_owners_alone_and_a_leftover_of_a_crash_does_not_matter(tmp_path):
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    (folder / f".ledger.key.{os.getpid()}").touch()
+    (folder / f"ledger.key.{os.getpid()}.0.tmp").touch()
+    before = os.umask(0)
+    try:
+        key_id = KeyFolder(folder).key_id
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((folder / "ledger.key").stat().st_mode) == 0o600
+    assert KeyFolder(folder).key_id == key_id
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_a_private_key_that_others_may_read_is_refused(keys, tmp_path, mode):
+    assert keys.key_id
+    (tmp_path / "keys" / "ledger.key").chmod(mode)
+    with pytest.raises(BridgeheadError, match="chmod 600") as caught:
+        KeyFolder(tmp_path / "keys").sign(b"x")
+    assert caught.value.code is ErrorCode.BAD_USAGE
+
+
+@pytest.mark.parametrize("content", [b"", b"ab" * 31, b"no key" * 12, b"\xff" * 64])
+def test_a_damaged_private_key_is_said_to_be_one_and_stays(keys, tmp_path, content):
+    assert keys.key_id
+    (tmp_path / "keys" / "ledger.key").write_bytes(content)
+    with pytest.raises(BridgeheadError, match="move it away") as caught:
+        KeyFolder(tmp_path / "keys").sign(b"x")
+    assert caught.value.code is ErrorCode.JOURNAL_DAMAGED
+    assert (tmp_path / "keys" / "ledger.key").read_bytes() == content
+
+
+def test_keys_that_cannot_be_made_are_permanent(tmp_path):
+    (tmp_path / "keys").write_text("no folder")
+    with pytest.raises(Permanent, match="rights of that folder"):
+        KeyFolder(tmp_path / "keys").sign(b"x")

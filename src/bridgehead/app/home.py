@@ -35,7 +35,9 @@ class Home:
     def journal(self) -> SqliteJournal:
         """Open the journal; it is made when absent. Raises BAD_USAGE when the folder cannot be one."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            if not self.folder.is_dir():
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.folder.chmod(0o700)  # whatever the umask: the journal holds environments of jobs
         except OSError as error:
             raise BridgeheadError(
                 ErrorCode.BAD_USAGE,

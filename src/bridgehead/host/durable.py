@@ -20,11 +20,15 @@ def write_durably(path: str, data: bytes) -> None:
     sync_folder(os.path.dirname(path))
 
 
-def create_durably(path: str, data: bytes) -> bool:
-    """Like :func:`write_durably`, but never replaces: False when ``path`` exists already (a terminal state is written once, J02)."""
+def create_durably(path: str, data: bytes, *, mode: int = 0o640) -> bool:
+    """Like :func:`write_durably`, but never replaces: False when ``path`` exists already (a terminal state is written once, J02).
+
+    Args:
+        mode: rights of the new file; the umask can only take from them.
+    """
     temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     try:
-        _write_new(temporary, data)
+        _write_new(temporary, data, mode)
         os.link(temporary, path)
     except FileExistsError:
         return False
@@ -61,8 +65,8 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-def _write_new(path: str, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+def _write_new(path: str, data: bytes, mode: int = 0o640) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         _write_all(descriptor, data)
         os.fsync(descriptor)

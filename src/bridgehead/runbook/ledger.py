@@ -6,15 +6,18 @@ from inside, so the head hash is printed at the end of every run and can be give
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from bridgehead.host.durable import create_durably
 from bridgehead.kernel.encoding import canonical
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent
 from bridgehead.kernel.hashing import ZERO_HASH, chain_hash
 from bridgehead.kernel.ids import RunId
 from bridgehead.model.event import Event
@@ -142,6 +145,9 @@ class KeyFolder:
     """Ed25519 keys in a folder: ``ledger.key`` (private, mode 600) and ``<key id>.pub``; made when first needed.
 
     The private key signs on this machine; give the public key to auditors. Old public keys stay, so that old entries verify.
+
+    ``sign`` and ``key_id`` raise JOURNAL_DAMAGED for a damaged private key, BAD_USAGE for one that others than its owner may read, and
+    Permanent when the file system refuses.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -178,36 +184,50 @@ class KeyFolder:
     def _key(self) -> Ed25519PrivateKey:
         # Imported late: only what signs pays for it, and verbs that only read start quicker.
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-        private = self._folder / "ledger.key"
-        if not private.exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            fresh = Ed25519PrivateKey.generate().private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
-            _create_once(private, fresh.hex().encode())
-        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private.read_text()))
+        path = self._folder / "ledger.key"
+        with self._errors():
+            if not path.exists():
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                # When two processes do it at once, one file wins and both then read it.
+                create_durably(str(path), Ed25519PrivateKey.generate().private_bytes_raw().hex().encode(), mode=0o600)
+            text, mode = path.read_bytes(), path.stat().st_mode
+        if mode & 0o077:
+            raise BridgeheadError(
+                ErrorCode.BAD_USAGE,
+                tried="sign the ledger",
+                subject=str(path),
+                happened=f"others than its owner have rights on the private key (mode {stat.S_IMODE(mode):o})",
+                remedy=f"`chmod 600 {path}`. If somebody may have read it, move it away: a new key is made, and old entries still verify.",
+            )
+        try:
+            return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text.decode("ascii")))
+        except ValueError as error:
+            raise BridgeheadError(
+                ErrorCode.JOURNAL_DAMAGED,
+                tried="sign the ledger",
+                subject=str(path),
+                happened="it is damaged: a private key is 64 hexadecimal digits",
+                remedy="Restore it from a copy, or move it away: a new key is made, and old entries verify as long as the .pub files stay.",
+            ) from error
 
     @cached_property
     def _public(self) -> bytes:
         public = self._key.public_key().public_bytes_raw()
-        file = self._folder / f"{public.hex()[:16]}.pub"
-        if not file.exists():
-            _create_once(file, public.hex().encode())
+        path = self._folder / f"{public.hex()[:16]}.pub"
+        with self._errors():
+            if not path.exists():
+                create_durably(str(path), public.hex().encode())
         return public
 
-
-def _create_once(path: Path, content: bytes) -> None:
-    """Create durably and atomically; when two processes do it at once, one file wins and both then read it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(descriptor, content)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink()
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Permanent(
+                error.strerror or str(error),
+                tried="open the keys of the ledger",
+                subject=str(self._folder),
+                remedy="Check the free space and the rights of that folder.",
+            ) from error

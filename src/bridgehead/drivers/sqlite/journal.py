@@ -6,9 +6,10 @@ over cannot write a single event (J13, J15).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -38,7 +39,7 @@ class SqliteJournal:
     """Implements ``ports.journal.Journal``; one instance serves one thread.
 
     Args:
-        path: database file; made when absent.
+        path: database file; made when absent, readable for its owner alone.
         signer: signs entries.
         alive: tells whether a driver identity is a process that lives on this machine.
     """
@@ -49,6 +50,7 @@ class SqliteJournal:
         self._alive = alive
         self._decode = msgspec.json.Decoder(Event).decode
         path.parent.mkdir(parents=True, exist_ok=True)
+        _create_private(path)
         with self._errors("open the journal"):
             # Words of operators and outcomes of workers come from other threads of one process only through the engine's queue.
             self._db = sqlite3.connect(path, isolation_level=None, timeout=10.0)
@@ -230,6 +232,14 @@ class SqliteJournal:
                 happened=f"{name or type(error).__name__}: {error}",
                 remedy="Check the file and its disk; restore it from a copy if it is damaged.",
             ) from error
+
+
+def _create_private(path: Path) -> None:
+    """An empty database that its owner alone may read, whatever the umask; SQLite gives its other files the same rights."""
+    with suppress(OSError):  # it exists, or SQLite will say why it cannot
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.fchmod(descriptor, 0o600)
+        os.close(descriptor)
 
 
 def _no_run(run: RunId) -> NotFound:
