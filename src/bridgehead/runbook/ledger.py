@@ -24,7 +24,7 @@ from bridgehead.model.event import Event
 from bridgehead.ports.journal import Entry
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 
 class Signer(Protocol):
@@ -152,6 +152,7 @@ class KeyFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._known: dict[str, Ed25519PublicKey] = {}
 
     @property
     def key_id(self) -> str:
@@ -164,7 +165,7 @@ class KeyFolder:
 
     def knows(self, key_id: str) -> bool:
         """Whether the folder has the public key of that id."""
-        return key_id.isalnum() and (self._folder / f"{key_id}.pub").exists()
+        return key_id in self._known or (key_id.isalnum() and (self._folder / f"{key_id}.pub").exists())
 
     def verify(self, key_id: str, data: bytes, signature: bytes) -> bool:
         """Check against the public key of that id in the folder."""
@@ -174,8 +175,10 @@ class KeyFolder:
         if not self.knows(key_id):
             return False
         try:
-            public = (self._folder / f"{key_id}.pub").read_text()
-            Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, data)
+            if key_id not in self._known:  # read once: a ledger has many entries of few keys
+                public = (self._folder / f"{key_id}.pub").read_text()
+                self._known[key_id] = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+            self._known[key_id].verify(signature, data)
         except (InvalidSignature, ValueError):
             return False
         return True
