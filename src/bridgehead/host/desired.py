@@ -29,10 +29,19 @@ class DesiredFile:
     def locked(self) -> Iterator[None]:
         """Hold the lock while the state is read, changed and applied.
 
-        Raises Transient when another process holds it for longer than ``LOCK_WAIT_S``. A process that dies lets go of it.
+        Raises Transient when another process holds it for longer than ``LOCK_WAIT_S``, Permanent when the file system refuses. A process
+        that dies lets go of it.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Permanent(
+                error.strerror or str(error),
+                tried="lock the desired traffic",
+                subject=str(self.path),
+                remedy="Check the free space and the rights of its folder.",
+            ) from error
         try:
             deadline = time.monotonic() + LOCK_WAIT_S
             while True:

@@ -43,13 +43,19 @@ def ask(url: str, *, accept: str, tried: str, timeout_s: float) -> bytes:
 
     Raises as ``refused`` says for any status but 200, Transient without a whole answer, Permanent for an address or a body that is no good.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname:
-        raise Permanent("not an http:// address", tried=tried, subject=url, remedy="Correct the address in the estate file.")
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
+    try:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ValueError("it has no http:// or no host")
+        connection = http.client.HTTPConnection(parts.hostname, 80 if parts.port is None else parts.port, timeout=timeout_s)
+    except (ValueError, http.client.InvalidURL) as error:
+        raise _no_address(error, tried=tried, subject=url) from error
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", target, headers={"Accept": accept, "Connection": "close"})
+        try:
+            connection.request("GET", target, headers={"Accept": accept, "Connection": "close"})
+        except (ValueError, http.client.InvalidURL) as error:  # only now are the name of the host and the path looked at
+            raise _no_address(error, tried=tried, subject=url) from error
         answer = connection.getresponse()
         body = answer.read(MAX_BODY_BYTES + 1)
         if len(body) <= MAX_BODY_BYTES and answer.length:
@@ -63,3 +69,7 @@ def ask(url: str, *, accept: str, tried: str, timeout_s: float) -> bytes:
     if len(body) > MAX_BODY_BYTES:
         raise too_long(tried=tried, subject=url)
     return body
+
+
+def _no_address(error: Exception, *, tried: str, subject: str) -> Permanent:
+    return Permanent(f"not an http:// address ({error})", tried=tried, subject=subject, remedy="Correct the address in the estate file.")
