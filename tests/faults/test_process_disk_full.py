@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bridgehead.drivers.process import procfs
-from bridgehead.host import durable
 from bridgehead.drivers.process.control import FileTrainingControl
 from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
+from bridgehead.host import durable
 from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.ids import Epoch, JobName, RunId, SiteId, StepId
 from bridgehead.model.stamp import Stamp
