@@ -153,6 +153,8 @@ def _detail(plan_step: Step, step: st.StepState) -> str:
             return f"{judgement.verdict.value}: {judgement.text}" + ("; a person was called" if step.paged else "")
         case st.Asking():
             assert isinstance(plan_step, ApprovalStep)
+            if step.rejected_by is not None:
+                return f"rejected by {step.rejected_by}: whoever drives the run next rolls it back"
             asked = ", ".join(person for person in plan_step.approvers if person not in step.approved_by)
             question = f"{plan_step.text} " if plan_step.text else ""
             return f"{question}{len(step.approved_by)} of {plan_step.quorum} approvals; asked: {asked}"
@@ -278,7 +280,7 @@ def _verbs(state: st.RunState, driver: str, home_option: str) -> list[str]:
     verbs = [command("run watch") if driver else command("run resume", comment="drive it in this terminal")]
     for step_id, plan_step in state.plan.steps.items():
         step = state.steps[step_id]
-        if isinstance(step, st.Asking):
+        if isinstance(step, st.Asking) and step.rejected_by is None:
             assert isinstance(plan_step, ApprovalStep)
             first, *others = [person for person in plan_step.approvers if person not in step.approved_by] or plan_step.approvers
             may = f"or --as {', '.join(others)}" if others else ""

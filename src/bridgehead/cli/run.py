@@ -61,12 +61,13 @@ def start(
         estate: the estate file that says how sites and services are reached.
         name: name of the run; default the runbook's name with the time.
     """
-    from bridgehead.app import estate_files, runbook_files, runs
+    from bridgehead.app import estate_files, preflight, runbook_files, runs
 
     book = runbook_files.read_runbook_file(runbook)
-    connections = estate_files.load_estate(estate).connections()
+    connections = preflight.rooted(estate_files.load_estate(estate).connections())
+    preflight.refuse_unconnected(book, connections)
     place = _home(home)
-    run = runs.start(place, book, connections, name=name or runs.name_for(book, now_s=time.time()), by=_who(by))
+    run = runs.start(place, book, connections, name=runs.name_for(book, now_s=time.time()) if name is None else name, by=_who(by))
     return _drive(place, run, json=json)
 
 

@@ -17,7 +17,7 @@ from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot, TensorEntry
 from bridgehead.vault.catalog import Catalog
 from bridgehead.vault.codec import Base, Candidate, Codec, encode
 from bridgehead.vault.cut import MAX_BLOCK_BYTES
-from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.pairing import Family, Guess, Slot, in_order, slot_of
 from bridgehead.vault.reader import Kept, Reader
 from bridgehead.vault.records import Damaged
@@ -40,13 +40,6 @@ class Piece(msgspec.Struct, frozen=True):
     offset_bytes: int
     size_bytes: int
     read: Callable[[], bytes | memoryview]
-
-
-class Stored(msgspec.Struct, frozen=True):
-    """A block that is durable; ``written_bytes`` is 0 when the vault had it."""
-
-    ref: BlockRef
-    written_bytes: int
 
 
 class Encoder:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+import msgspec
+
 from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId
@@ -21,6 +23,13 @@ U = TypeVar("U")
 
 WORKERS: Final = 8
 """Threads per operation: they wait for disk syncs or round trips, hashing releases the interpreter lock."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A block that is durable; ``written_bytes`` is 0 when the vault had it."""
+
+    ref: BlockRef
+    written_bytes: int
 
 
 class Objects:

@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 
 from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import BlockRef, Snapshot
-from bridgehead.vault.codec import BadFrame, decode
 from bridgehead.vault.objects import WORKERS, Objects, parallel
 from bridgehead.vault.snapshots import refs_of
 
@@ -78,6 +77,8 @@ class Reader:
         if found is not None:
             return found
         if ref.stored:
+            from bridgehead.vault.codec import BadFrame, decode  # brings numpy, which plain vaults do without
+
             data = self._objects.read_block(ref.stored, ref.stored_bytes, owner=self._snapshot)
             try:
                 found = decode(data, size_bytes=ref.size_bytes, block=ref.block, fetch=lambda base: self._plain(self._refs[base], held))

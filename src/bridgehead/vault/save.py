@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -14,16 +14,19 @@ from bridgehead.kernel.ids import BlockId, Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot
 from bridgehead.vault.catalog import Catalog
 from bridgehead.vault.cut import Piece, cut
-from bridgehead.vault.encoding import Encoder, Stored, aligned, slots_of
-from bridgehead.vault.encoding import Piece as EncodedPiece
 from bridgehead.vault.formats import Contents, examine
 from bridgehead.vault.layout import MAX_EPOCH, MAX_STEP, SnapshotName, content_digest
-from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.records import encode
 from bridgehead.vault.snapshots import path_fault
 from bridgehead.vault.sources import Source, bad_input
 
 MAX_CONTEXT_BYTES: Final = 1 << 20
+
+
+if TYPE_CHECKING:  # encoding brings numpy, which plain vaults do without
+    from bridgehead.vault.encoding import Encoder
+    from bridgehead.vault.encoding import Piece as EncodedPiece
 
 
 class SaveResult(msgspec.Struct, frozen=True):
@@ -123,6 +126,9 @@ def save(objects: Objects, catalog: Catalog, encoder: Encoder | None, sources: l
 
 
 def _pieces(plan: _Plan) -> list[EncodedPiece]:
+    from bridgehead.vault.encoding import Piece as EncodedPiece
+    from bridgehead.vault.encoding import slots_of
+
     slots = slots_of(plan.source.path, plan.contents.tensors, [(piece.offset_bytes, piece.size_bytes) for piece in plan.pieces])
     return [
         EncodedPiece(slot, piece.offset_bytes, piece.size_bytes, partial(plan.source.read, piece.offset_bytes, piece.size_bytes))
@@ -151,6 +157,8 @@ def _plan(source: Source, *, align: bool) -> _Plan:
     contents = examine(source.path, source.size_bytes, lambda offset, size: bytes(source.read(offset, size)))
     pieces = cut(source.size_bytes, contents)
     if align:
+        from bridgehead.vault.encoding import aligned
+
         places = aligned(source.path, contents.tensors, [(piece.offset_bytes, piece.size_bytes) for piece in pieces])
         pieces = [Piece(offset, size) for offset, size in places]
     return _Plan(source, contents, pieces)

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.catalog import Catalog, Survey
-from bridgehead.vault.encoding import Encoder
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, snapshot_name
 from bridgehead.vault.objects import Objects
@@ -22,6 +22,9 @@ from bridgehead.vault.save import SaveOrder, SaveResult, save
 from bridgehead.vault.sources import Files, sources_of
 from bridgehead.vault.vaultfile import VaultFile, create, read
 from bridgehead.vault.verify import VerifyReport, verify
+
+if TYPE_CHECKING:
+    from bridgehead.vault.encoding import Encoder
 
 
 class Vault:
@@ -36,8 +39,13 @@ class Vault:
         self._objects = Objects(blobs)
         self._fences = Fences(self._objects)
         self._catalog = Catalog(self._objects, self._fences)
-        self._encoder = Encoder(self._objects, self._catalog) if file.encodes else None
+        self._encoder = self._new_encoder() if file.encodes else None
         self._now_s = now_s
+
+    def _new_encoder(self) -> Encoder:
+        from bridgehead.vault.encoding import Encoder  # brings numpy, which plain vaults do without
+
+        return Encoder(self._objects, self._catalog)
 
     @classmethod
     def init(cls, blobs: Blobs, *, codec: bool = False, now_s: Callable[[], float] = time.time) -> Vault:

@@ -123,6 +123,9 @@ class StopJob:
     def precheck(self, params: StopJobParams, call: Call) -> Outcome:
         """Record whether it runs: an undo starts nothing that did not run before."""
         state = self._ports.scheduler(params.site).observe(params.job)
+        if isinstance(state, JobAbsent):
+            remedy = "Check the job's name, and that the estate leads to the site where it runs."
+            return Failed(f"no job '{params.job}' was ever started at {params.site}: there is nothing to stop", remedy)
         recorded: Json = {"ran_before": isinstance(state, JobRunning)}
         if isinstance(state, JobRunning):
             recorded["native_id"] = state.identity.native_id
