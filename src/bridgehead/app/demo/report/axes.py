@@ -34,7 +34,9 @@ class Scale(msgspec.Struct, frozen=True):
 
 def round_ticks(low: float, high: float, *, count: int) -> list[float]:
     """About ``count`` values at multiples of 1, 2 or 5 times a power of ten, from at most ``low`` to at least ``high``."""
-    span = (high - low) or abs(high) or 1.0
+    span = high - low
+    if span < 1e-300:  # nothing to tell apart, and its logarithm may not exist
+        span = abs(high) if abs(high) > 1e-300 else 1.0
     power = 10.0 ** math.floor(math.log10(span / count))
     step = next((factor * power for factor in (1, 2, 5) if factor * power * count >= span * 0.999), 10 * power)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
