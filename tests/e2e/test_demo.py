@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,7 +35,8 @@ def run_demo(tmp_path: Path, *options: str) -> tuple[int, dict[str, object]]:
     """Exit code and ``summary.json``. Nothing of the demo may be left when it has ended."""
     marker = f"marker-{tmp_path.name}"
     command = [sys.executable, "-m", "bridgehead.cli.main", "demo", "--report", str(tmp_path / "report"), *options]
-    env = {**os.environ, "TMPDIR": str(tmp_path), "BRIDGEHEAD_TEST_MARKER": marker}
+    # Short, because the path of a proxy's socket may not be longer than the kernel allows (107 bytes).
+    env = {**os.environ, "TMPDIR": tempfile.mkdtemp(prefix="bh-", dir="/tmp"), "BRIDGEHEAD_TEST_MARKER": marker}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=380)
     summary_file = tmp_path / "report" / "summary.json"
     assert summary_file.exists(), done.stderr[-3000:]
@@ -64,7 +66,7 @@ def test_a_whole_move_loses_nothing(tmp_path: Path) -> None:
     assert summary["requests_sent"] >= 10_000
     assert summary["seed"] == 7
     page = (tmp_path / "report" / "report.html").read_text()
-    assert str(summary["weights_hash_moved"]) in page
+    assert str(summary["weights_hash_moved"])[:8] in page
 
 
 @pytest.mark.server("haproxy")

@@ -141,7 +141,7 @@ class ShiftTraffic:
         seen = self._ports.traffic(service).read(service)
         if seen == wanted:
             return Done({"weights": seen, "in_force_s": call.now_s})
-        if call.now_s - call.since_s < SETTLE_S:
+        if "asked_s" in call.applied and call.now_s - call.since_s < SETTLE_S:
             return Pending(POLL_S, {"waiting_for": f"weights {wanted}", "in_force": seen})
         return Failed(f"the proxy has {seen} in force, not {wanted}", "Look at the proxy's log and configuration.")
 
