@@ -75,7 +75,7 @@ def test_a_move_behind_haproxy(tmp_path: Path) -> None:
     assert (code, summary["proxy"]) == (0, "haproxy")
 
 
-@pytest.mark.parametrize("kind", ["gate", "controller", "trainer", "split-brain"])
+@pytest.mark.parametrize("kind", ["gate", "controller", "network", "trainer", "split-brain"])
 def test_what_is_broken_on_purpose_ends_as_promised(tmp_path: Path, kind: str) -> None:
     code, summary = run_demo(tmp_path, "--quick", "--break", kind)
     assert (code, summary["kind"]) == (0, kind)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import msgspec
@@ -46,9 +47,30 @@ class Objects:
         self._listed: set[BlockId] | None = None
         self._suspect: set[BlockId] = set()
         self._list_lock = threading.Lock()
+        self._storing: set[BlockId] = set()
+        self._stored = threading.Condition()
 
     def store_block(self, block: BlockId, data: bytes | memoryview) -> bool:
-        """Durable on return. True when it had to be written, False when the vault had it (deduplication)."""
+        """Durable on return. True when it had to be written, False when the vault had it (deduplication).
+
+        Of two threads with the same block, the second waits and finds it there: over a slow line it would be sent twice otherwise.
+        """
+        with self._turn(block):
+            return self._store(block, data)
+
+    @contextmanager
+    def _turn(self, block: BlockId) -> Iterator[None]:
+        with self._stored:
+            self._stored.wait_for(lambda: block not in self._storing)
+            self._storing.add(block)
+        try:
+            yield
+        finally:
+            with self._stored:
+                self._storing.discard(block)
+                self._stored.notify_all()
+
+    def _store(self, block: BlockId, data: bytes | memoryview) -> bool:
         size = len(data)
         suspect = block in self._suspect
         if self._known.get(block) == size and not suspect:

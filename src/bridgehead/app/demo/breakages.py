@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
 from bridgehead.app.demo import commands
@@ -40,6 +42,9 @@ class Breaker:
 
     def during(self, state: st.RunState, engine: EngineProcess, now_s: float) -> None:
         """Called again and again while the run goes on."""
+
+    def settle(self, state: st.RunState) -> None:
+        """Called once when the run has ended, before anything else uses the line."""
 
     def after(self, training: Training) -> None:
         """Called once when the run has ended and training goes on."""
@@ -115,7 +120,8 @@ class CutNetwork(Breaker):
         self._held: tuple[_Mark, float] | None = None
         self._heal_at_s: float | None = None
         self._healed: _Mark | None = None
-        self._quiet: tuple[int, float] = (0, 0.0)
+        self._end: _Mark | None = None
+        self._quiet_since_s = 0.0
         self.cuts: list[Cut] = []
         """Those whose transfer has come to its end since."""
 
@@ -128,6 +134,12 @@ class CutNetwork(Breaker):
             self._follow(state.steps[self._left[0]], now_s)
         elif self._left:
             self._wait_for_the_middle(state.steps[self._left[0]], now_s)
+
+    def settle(self, state: st.RunState) -> None:
+        """The last transfer may have come to its end so shortly before the run's that the line has still to become quiet."""
+        while self._heal_at_s is None and self._healed is not None and isinstance(state.steps[self._left[0]], st.Finished):
+            self._follow(state.steps[self._left[0]], time.time())
+            time.sleep(self.poll_s)
 
     def _wait_for_the_middle(self, step: st.StepState, now_s: float) -> None:
         if not (isinstance(step, st.Working) and step.phase is Phase.APPLY):
@@ -148,11 +160,16 @@ class CutNetwork(Breaker):
 
     def _follow(self, step: st.StepState, now_s: float) -> None:
         ended = isinstance(step, st.Finished) or (isinstance(step, st.Working) and step.phase is Phase.VERIFY and not step.looking)
-        sent_bytes, since_s = self._quiet
-        if not ended or sent_bytes != self._scene.wan_status().to_bytes:
-            self._quiet = (self._scene.wan_status().to_bytes, now_s)
-        elif now_s - since_s >= QUIET_S:
-            self._count(self._mark())
+        if not ended:
+            self._end = None
+        elif self._end is None:
+            self._end = self._mark()  # from here on the target's own trainer may save there
+            self._quiet_since_s = now_s
+        elif (sent_bytes := self._scene.wan_status().to_bytes) != self._end.sent_bytes:
+            self._end = msgspec.structs.replace(self._end, sent_bytes=sent_bytes)
+            self._quiet_since_s = now_s
+        elif now_s - self._quiet_since_s >= QUIET_S:
+            self._count(self._end)
 
     def _count(self, end: _Mark) -> None:
         assert self._before is not None
@@ -161,7 +178,7 @@ class CutNetwork(Breaker):
         held, healed = self._held[0], self._healed
         self.cuts.append(Cut(held.since(self._before), healed.since(held), end.since(healed), end.sent_bytes - healed.sent_bytes))
         self._left.pop(0)
-        self._before, self._held, self._healed = end, None, None
+        self._before, self._held, self._healed, self._end = end, None, None, None
 
     def _mark(self) -> _Mark:
         """Blocks as the target's own disk shows them; one that is being written has no name yet."""

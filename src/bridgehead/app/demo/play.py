@@ -156,6 +156,7 @@ def _follow(engine: EngineProcess, breaker: Breaker, watch: Watch) -> st.RunStat
         if state is not None:
             watch("moving", state)
             if isinstance(state.mode, st.Ended | st.NeedsPerson):
+                breaker.settle(state)
                 return state
         if not alive and not breaker.revives_engine:
             raise _engine_died("it ended before the run did")

@@ -1,0 +1,63 @@
+"""Objects: what two operations of one process do to the same block (M9.1)."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+from bridgehead.kernel.errors import Transient
+from bridgehead.kernel.hashing import block_hash
+from bridgehead.kernel.ids import BlockId
+from bridgehead.vault.objects import Objects
+
+DATA = b"a block that two steps of a run copy at the same time"
+BLOCK = BlockId(block_hash(DATA))
+
+
+class SlowLine(LocalBlobs):
+    """The first value stays on its way until ``arrive`` is set; puts are counted."""
+
+    def __init__(self, directory: Path, *, fails: bool = False) -> None:
+        super().__init__(LocalBlobsOptions(directory=str(directory)))
+        self.on_its_way, self.arrive = threading.Event(), threading.Event()
+        self.puts = 0
+        self._fails = fails
+
+    def put_new(self, key: str, data: bytes | memoryview) -> bool:
+        self.puts += 1
+        if self.puts == 1:
+            self.on_its_way.set()
+            assert self.arrive.wait(10)
+            if self._fails:
+                raise Transient("the line is cut", tried="store a value", subject=key, remedy="Wait.")
+        return super().put_new(key, data)
+
+
+def stored_at_once(line: SlowLine) -> list[bool | Exception]:
+    """What two threads get that store the same block while it is on its way."""
+    objects = Objects(line)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(objects.store_block, BLOCK, DATA)
+        assert line.on_its_way.wait(10)
+        second = pool.submit(objects.store_block, BLOCK, DATA)
+        with pytest.raises(TimeoutError):
+            second.result(0.1)
+        line.arrive.set()
+        return [future.exception(10) or future.result() for future in (first, second)]  # type: ignore[misc]
+
+
+def test_a_block_on_its_way_is_not_sent_a_second_time(tmp_path: Path) -> None:
+    line = SlowLine(tmp_path)
+    assert stored_at_once(line) == [True, False]
+    assert line.puts == 1
+
+
+def test_the_second_sends_a_block_when_the_first_could_not(tmp_path: Path) -> None:
+    line = SlowLine(tmp_path, fails=True)
+    first, second = stored_at_once(line)
+    assert isinstance(first, Transient)
+    assert second is True
