@@ -40,6 +40,12 @@ class MeteredBlobs:
         self._moved(len(data))
         return data
 
+    def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
+        """See the port."""
+        data = self._blobs.get_range(key, offset_bytes, size_bytes)
+        self._moved(len(data))
+        return data
+
     def digest(self, key: str) -> BlobDigest:
         """See the port."""
         found = self._blobs.digest(key)

@@ -31,6 +31,10 @@ class Blobs(Protocol):
         """The whole value. Raises NotFound, Transient."""
         ...
 
+    def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
+        """The bytes [offset, offset + size) of the value; fewer, or none, where it ends earlier. Raises NotFound, Transient."""
+        ...
+
     def digest(self, key: str) -> BlobDigest:
         """Hash of the value as it is read back *at the store* now, so that proving it costs no transfer. Raises NotFound, Transient."""
         ...

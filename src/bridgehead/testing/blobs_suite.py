@@ -37,6 +37,15 @@ class BlobsSuite:
             assert blobs.size(f"lengths/{length}") == length
             assert blobs.digest(f"lengths/{length}") == BlobDigest(block_hash(value[:length]), length)
 
+    def test_a_part_of_a_value(self, blobs: Blobs) -> None:
+        """Cut off where the value ends, without an error."""
+        value = bytes(index & 0xFF for index in range(251)) * 4000
+        blobs.put_new("parts/whole", value)
+        for offset, size in ((0, 1), (0, len(value)), (999, 100_000), (len(value) - 1, 1), (len(value) - 1, 2), (len(value), 1), (5, 0)):
+            assert blobs.get_range("parts/whole", offset, size) == value[offset : offset + size]
+        with pytest.raises(NotFound):
+            blobs.get_range("parts/absent", 0, 1)
+
     def test_memoryview_is_written_like_bytes(self, blobs: Blobs) -> None:
         """A slice of a buffer, without a copy."""
         assert blobs.put_new("view", memoryview(bytearray(b"0123456789"))[2:5])

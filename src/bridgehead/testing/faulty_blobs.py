@@ -91,6 +91,13 @@ class FaultyBlobs:
         self._after(fault, key)
         return value
 
+    def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
+        """See the port."""
+        fault = self._next(Operation.GET, key)
+        value = self._inner.get_range(key, offset_bytes, size_bytes)
+        self._after(fault, key)
+        return value
+
     def digest(self, key: str) -> BlobDigest:
         """See the port."""
         fault = self._next(Operation.DIGEST, key)

@@ -95,12 +95,19 @@ class HttpBlobs:
 
     def get(self, key: str) -> bytes:
         """See the port. Raises Transient also when the value arrives damaged."""
-        answer = self._ask("GET", self._path(key), tried="read a value", subject=key)
+        return self._arrived_whole(self._ask("GET", self._path(key), tried="read a value", subject=key), key)
+
+    def _arrived_whole(self, answer: _Answer, key: str) -> bytes:
         if block_hash(answer.body) != answer.headers.get(HASH_HEADER):
             raise Transient(
                 "the value arrived with another hash", tried="read a value", subject=self._subject(key), remedy="Check the network path."
             )
         return answer.body
+
+    def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
+        """See the port. Raises Transient also when the part arrives damaged."""
+        where = f"{self._path(key)}?offset={offset_bytes}&size={size_bytes}"
+        return self._arrived_whole(self._ask("GET", where, tried="read a part of a value", subject=key), key)
 
     def digest(self, key: str) -> BlobDigest:
         """See the port: the server reads and hashes, the value does not travel."""

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from bridgehead.drivers.httpblobs.protocol import BLOBS, ERROR_HEADER, HASH_HEADER, LIST, MAX_BODY_BYTES, STATUS, Listed
-from bridgehead.kernel.errors import ErrorCode, PortError
+from bridgehead.kernel.errors import ErrorCode, Permanent, PortError
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.ports.blobs import Blobs
 
@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         key, query = self._target()
         try:
             if key is not None:
-                body = self.server.blobs.get(key)
+                body = self._value(key, query)
                 self._answer(200, body, {HASH_HEADER: block_hash(body)})
             elif urlsplit(self.path).path == LIST:
                 self._answer(200, self._lists.encode(self._listed(query.get("prefix", [""])[0])))
@@ -111,6 +111,14 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         key = unquote(parts.path.removeprefix(BLOBS)) if parts.path.startswith(BLOBS) else None
         return key, parse_qs(parts.query, keep_blank_values=True)
+
+    def _value(self, key: str, query: dict[str, list[str]]) -> bytes:
+        if "offset" not in query:
+            return self.server.blobs.get(key)
+        offset, size = query["offset"][0], query.get("size", [""])[0]
+        if not (offset.isdecimal() and size.isdecimal() and int(size) <= MAX_BODY_BYTES):
+            raise Permanent(f"offset and size must be numbers, size at most {MAX_BODY_BYTES}", tried="read a part of a value", subject=key)
+        return self.server.blobs.get_range(key, int(offset), int(size))
 
     def _listed(self, prefix: str) -> list[Listed]:
         sized = ((key, self.server.blobs.size(key)) for key in self.server.blobs.list(prefix))

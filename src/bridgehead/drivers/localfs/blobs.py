@@ -8,7 +8,8 @@ import re
 import secrets
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import FileIO
 from typing import Final
 
 import msgspec
@@ -68,11 +69,18 @@ class LocalBlobs:
 
     def get(self, key: str) -> bytes:
         """See the port."""
+        return self._read(key, lambda file: file.readall())
+
+    def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
+        """See the port."""
+        return self._read(key, lambda file: _range_of(file, offset_bytes, size_bytes))
+
+    def _read(self, key: str, how: Callable[[FileIO], bytes]) -> bytes:
         path = self._path(key)
         with translated("read a value", key):
             try:
-                with open(path, "rb", buffering=0) as file:
-                    return file.readall()
+                with FileIO(path) as file:
+                    return how(file)
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 self._check_root("read a value", key)
                 raise NotFound("no such key", tried="read a value", subject=f"{key} in {self._root}") from None
@@ -192,6 +200,14 @@ class LocalBlobs:
                 self._scratch, self._scratch_pid = folder, os.getpid()
                 weakref.finalize(self, _release_own, folder, descriptor, os.getpid())
             return self._scratch
+
+
+def _range_of(file: FileIO, offset_bytes: int, size_bytes: int) -> bytes:
+    file.seek(offset_bytes)
+    data = file.read(size_bytes) or b""
+    while len(data) < size_bytes and (more := file.read(size_bytes - len(data))):  # a read may be short
+        data += more
+    return data
 
 
 def _release_own(folder: str, descriptor: int, pid: int) -> None:

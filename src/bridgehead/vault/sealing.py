@@ -1,0 +1,41 @@
+"""Sealing: what the vault needs from a cipher. ``crypt`` has the real one; ``Plain`` is for vaults that are not encrypted."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class BadSeal(Exception):
+    """The data was not sealed with this key under this label, or it was changed since."""
+
+
+class Cipher(Protocol):
+    """Authenticated encryption with one key. Safe for threads.
+
+    ``label`` is not stored: it binds data to the place that it was made for, so that one sealed piece cannot be put in place of another.
+    """
+
+    overhead_bytes: int
+    """So many bytes longer than the data is what ``seal`` gives."""
+
+    def seal(self, data: bytes | memoryview, *, label: str) -> bytes:
+        """Encrypt and authenticate."""
+        ...
+
+    def open(self, data: bytes | memoryview, *, label: str) -> bytes:
+        """The data. Raises BadSeal."""
+        ...
+
+
+class Plain:
+    """Leaves everything as it is: the hashes of blocks and packs find damage, and nothing is secret."""
+
+    overhead_bytes = 0
+
+    def seal(self, data: bytes | memoryview, *, label: str) -> bytes:
+        """A copy, or the bytes themselves."""
+        return bytes(data)
+
+    def open(self, data: bytes | memoryview, *, label: str) -> bytes:
+        """A copy, or the bytes themselves."""
+        return bytes(data)
