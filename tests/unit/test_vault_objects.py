@@ -47,7 +47,7 @@ def stored_at_once(line: SlowLine) -> list[bool | Exception]:
         with pytest.raises(TimeoutError):
             second.result(0.1)
         line.arrive.set()
-        return [future.exception(10) or future.result() for future in (first, second)]  # type: ignore[misc]
+        return [future.exception(10) or future.result() for future in (first, second)]
 
 
 def test_a_block_on_its_way_is_not_sent_a_second_time(tmp_path: Path) -> None:
