@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from bridgehead.kernel.ids import BlockId, Epoch, SiteId, SnapshotId, WorkloadId
@@ -36,14 +38,82 @@ class BlockRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     generation: int = 0
 
 
+class EntryKind(enum.StrEnum):
+    """What an entry is on the disk that is no file."""
+
+    LINK = "link"
+    """A symbolic link, kept as a link."""
+    FOLDER = "folder"
+    """A folder of its own: it is empty, or its mode is not the one that a restore gives anyway."""
+
+
+class Hole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The bytes [offset, offset + size) of a file are zeros; no block holds them."""
+
+    offset_bytes: int
+    size_bytes: int
+
+
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One file of a snapshot: POSIX path relative to the saved directory, mode bits, and the blocks that rebuild it."""
+    """One file of a snapshot: POSIX path relative to the saved directory, mode bits, and the blocks that rebuild it.
+
+    The fields from ``kind`` on are not set when they say nothing, so that a plain file has the record that it always had.
+
+    Attributes:
+        path: as ``vault.paths.recorded`` writes it: text; bytes that are not UTF-8 as NUL and two hex digits.
+        blocks: together with ``holes`` they cover the file exactly; none for links and folders.
+        kind: not set for a file.
+        target: where a symbolic link leads, written like a path.
+        same_as: path of the file of which this is another name (a hard link). Its blocks are the same and are given again.
+        holes: ranges of zeros that no block holds, in order.
+        mtime_ns: when it was changed last, in nanoseconds since 1970-01-01 UTC; not in the snapshot's id.
+        unreached_bytes: bytes of storages that no tensor of the file reaches (V05); not in the snapshot's id.
+    """
 
     path: str
     mode: int
     size_bytes: int
     blocks: tuple[BlockRef, ...]
     tensors: tuple[TensorEntry, ...] = ()
+    kind: EntryKind | msgspec.UnsetType = msgspec.UNSET
+    target: str | msgspec.UnsetType = msgspec.UNSET
+    same_as: str | msgspec.UnsetType = msgspec.UNSET
+    holes: tuple[Hole, ...] | msgspec.UnsetType = msgspec.UNSET
+    mtime_ns: int | msgspec.UnsetType = msgspec.UNSET
+    unreached_bytes: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it has content: neither a symbolic link nor a folder."""
+        return self.kind is msgspec.UNSET
+
+
+class FindingKind(enum.StrEnum):
+    """What was noticed about the files of a snapshot when they were saved."""
+
+    CUT_OFF = "cut-off"
+    """Shorter than its own header says, or never written (V12)."""
+    MISSING = "missing"
+    """The checkpoint names it, or the names of its neighbours say that it must be there, and it is not (V07)."""
+    EXTRA = "extra"
+    """It looks like a part of the checkpoint, whose index does not name it (V07)."""
+    STALE = "stale"
+    """An index that tells something else than the files (V07)."""
+    LEADS_OUT = "leads-out"
+    """A symbolic link out of the saved folder: what it leads to is not in the snapshot."""
+
+
+class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of these: on which path, and in words what is wrong with it."""
+
+    kind: FindingKind
+    path: str
+    happened: str
+
+    @property
+    def spoils(self) -> bool:
+        """Whether a checkpoint with it is incomplete, and so never the newest usable one."""
+        return self.kind in (FindingKind.CUT_OFF, FindingKind.MISSING)
 
 
 class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,7 +126,9 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         raw_bytes: sum of file sizes.
         context: free text pairs (loss, git commit, seeds ...), for point-in-time recovery (R10).
         pinned: blocks of earlier snapshots that are needed to decode blocks of this one, all of them; not set when there are none.
-        incomplete: paths of files that were evidently cut off when they were saved: the snapshot is kept, but no default (V12).
+        incomplete: paths of files that were evidently cut off or missing when they were saved: the snapshot is kept, but no default
+            (V07, V12).
+        findings: what was noticed about its files, each in words; not set when there is nothing.
     """
 
     id: SnapshotId
@@ -70,6 +142,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: dict[str, str] = {}
     incomplete: tuple[str, ...] = ()
     pinned: tuple[BlockRef, ...] | msgspec.UnsetType = msgspec.UNSET
+    findings: tuple[Finding, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

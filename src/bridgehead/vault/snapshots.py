@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
 from bridgehead.kernel.ids import BlockId
-from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot, SnapshotInfo
+from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, Hole, Snapshot, SnapshotInfo
 from bridgehead.vault.layout import SnapshotName, content_digest
+from bridgehead.vault.paths import path_fault as path_fault
+from bridgehead.vault.paths import shown, text_fault
 from bridgehead.vault.records import damaged, decode
 
 _BLOCK_ID: Final = re.compile(r"[0-9a-f]{64}")
-MAX_PATH_BYTES: Final = 4096
 _NAMED_TENSORS: Final = 3
 
 
@@ -22,10 +23,7 @@ def decode_snapshot(data: bytes, name: SnapshotName) -> Snapshot:
     snapshot = decode(data, Snapshot, key=name.key)
     if snapshot.id != name.id or snapshot.id != _name_of(snapshot).id:
         raise damaged(name.key, f"the record speaks of {snapshot.id!r}, or its content has another digest")
-    fault = path_fault([file.path for file in snapshot.files])
-    for file in snapshot.files:
-        fault = fault or _file_fault(file)
-    fault = fault or _chain_fault(snapshot)
+    fault = _entries_fault(snapshot) or _chain_fault(snapshot)
     if fault:
         raise damaged(name.key, fault)
     return snapshot
@@ -63,26 +61,51 @@ def _name_of(snapshot: Snapshot) -> SnapshotName:
     return SnapshotName(snapshot.workload, snapshot.epoch, snapshot.step, digest)
 
 
-def path_fault(paths: list[str]) -> str:
-    """Why these paths cannot be the files of one folder; empty when they can."""
-    for path in paths:
-        if not path or "\0" in path or any(segment in ("", ".", "..") for segment in path.split("/")):
-            return f"{path!r} is not a relative path inside the folder"
-        if len(path.encode()) > MAX_PATH_BYTES:
-            return f"{path[:80]!r}... is longer than {MAX_PATH_BYTES} bytes"
-    for earlier, later in pairwise(sorted(path.split("/") for path in paths)):
-        if later[: len(earlier)] == earlier:
-            return f"{'/'.join(earlier)!r} is there twice, or both as a file and as a folder"
-    return ""
+def _entries_fault(snapshot: Snapshot) -> str:
+    """Why these entries cannot be restored into one folder without leaving it, or do not say what each file is; empty when they do."""
+    folders = frozenset(file.path for file in snapshot.files if file.kind is EntryKind.FOLDER)
+    fault = path_fault([file.path for file in snapshot.files], folders=folders)
+    files = {file.path: file for file in snapshot.files}
+    for file in snapshot.files:
+        fault = fault or (_file_fault(file) if file.is_file else _bare_fault(file)) or _same_fault(file, files)
+    return fault
 
 
 def _file_fault(file: FileEntry) -> str:
+    places: list[BlockRef | Hole] = [*file.blocks, *(file.holes or ())]
+    places.sort(key=lambda place: place.offset_bytes)
     at = 0
-    for ref in file.blocks:
-        if ref.offset_bytes != at or ref.size_bytes <= 0 or not _BLOCK_ID.fullmatch(ref.block):
+    for place in places:
+        if place.offset_bytes != at or place.size_bytes <= 0:
             return f"the blocks of {file.path!r} do not cover it"
-        at += ref.size_bytes
-    return "" if at == file.size_bytes else f"the blocks of {file.path!r} do not cover it"
+        at += place.size_bytes
+    if at != file.size_bytes or file.target or not all(_BLOCK_ID.fullmatch(ref.block) for ref in file.blocks):
+        return f"the blocks of {file.path!r} do not cover it"
+    return "" if _ordered(file.blocks) and _ordered(file.holes or ()) else f"the blocks of {file.path!r} are not in order"
+
+
+def _ordered(places: Sequence[BlockRef | Hole]) -> bool:
+    return all(one.offset_bytes < other.offset_bytes for one, other in pairwise(places))
+
+
+def _bare_fault(entry: FileEntry) -> str:
+    """Of a link or a folder, which hold nothing."""
+    if entry.blocks or entry.holes or entry.tensors or entry.size_bytes or entry.same_as:
+        return f"{entry.path!r} has content and is a {entry.kind}"
+    if (entry.kind is EntryKind.LINK) != bool(entry.target):
+        return f"{entry.path!r} is a {entry.kind} and leads to {entry.target!r}"
+    return text_fault(entry.target) if entry.target else ""
+
+
+def _same_fault(file: FileEntry, files: dict[str, FileEntry]) -> str:
+    if not file.same_as:
+        return ""
+    other = files.get(file.same_as)
+    if other is None or other.same_as or not other.is_file:
+        return f"{file.path!r} is to be the same as {file.same_as!r}, which is no file"
+    if (file.blocks, file.holes, file.mode, file.mtime_ns) != (other.blocks, other.holes, other.mode, other.mtime_ns):
+        return f"{file.path!r} is to be the same as {file.same_as!r} and is not"
+    return ""
 
 
 def blocks_of(snapshot: Snapshot) -> Iterator[BlockRef]:
@@ -122,7 +145,7 @@ def hurt(snapshot: Snapshot, block: BlockId) -> str:
             if block not in (ref.block, ref.stored):
                 continue
             names = tensors_in(file, ref)
-            text = f"bytes {ref.offset_bytes}-{ref.offset_bytes + ref.size_bytes} of {file.path}"
+            text = f"bytes {ref.offset_bytes}-{ref.offset_bytes + ref.size_bytes} of {shown(file.path)}"
             if names:
                 more = f" and {len(names) - _NAMED_TENSORS} more" if len(names) > _NAMED_TENSORS else ""
                 text += f" (tensor {', '.join(names[:_NAMED_TENSORS])}{more})"
