@@ -85,8 +85,8 @@ class Replication:
                 wanted += self._wanted(workload)
             except (Damaged, Conflict) as fault:
                 self._failed.append(NotCopied(workload, f"{fault.subject}: {fault.happened}"))
-        lacking = self._target.place.objects.absent(ref for snapshot in wanted for ref in blocks_of(snapshot))
-        return wanted, sum(ref.size_bytes for ref in lacking)
+        blocks = {ref.block: ref for snapshot in wanted for ref in blocks_of(snapshot)}
+        return wanted, sum(ref.size_bytes for ref in self._target.place.objects.lacking(blocks.values()))
 
     def run(self, wanted: Sequence[Snapshot], *, say: Say) -> Copied:
         """Copy, prove, record. A damaged object fails its snapshot alone; a store that fails ends it with the port's error."""
@@ -154,7 +154,7 @@ class Replication:
         """False when it was there, whole."""
         with _naming("target"):
             found = self._target.find(snapshot.id)
-        if found is not None and not self._target.place.objects.absent(blocks_of(snapshot)):
+        if found is not None and not self._target.place.objects.lacking(blocks_of(snapshot)):
             return False
         pace = Pace(budget_s=math.inf, monotonic_s=time.monotonic, written=self._written)
         with _naming("source"):

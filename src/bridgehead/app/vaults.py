@@ -16,12 +16,11 @@ from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.ports.blobs import Blobs
-from bridgehead.vault import Damaged, ObjectKind, SaveResult, Vault, VerifyReport
-from bridgehead.vault.layout import is_name
+from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
+from bridgehead.vault.layout import DATA_PREFIX, is_name
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.sources import Files, Source, sources_of
 from bridgehead.vault.vaultfile import NoVault
-from bridgehead.vault.verify import kind_of
 from bridgehead.vault.verify import verify as verify_objects
 
 _LEFT_BY_A_KILLED_INIT: Final = frozenset({"state", "~scratch"})
@@ -215,7 +214,7 @@ def damage_named(place: str) -> Iterator[None]:
         yield
     except Damaged as damage:
         heal = f"`bridgehead vault replicate OTHER {place} --heal` brings it from a vault that holds it whole; or use an older snapshot."
-        remedy = heal if kind_of(damage.subject) is ObjectKind.BLOCK else damage.remedy
+        remedy = heal if damage.subject.startswith(("block ", DATA_PREFIX)) else damage.remedy
         raise BridgeheadError(
             damage.code, tried=damage.tried, subject=f"{damage.subject} in {place}", happened=damage.happened, remedy=remedy
         ) from damage

@@ -190,16 +190,17 @@ def print_verified(report: VerifyReport, *, place: str, read_data: bool) -> None
         print(f"damaged {damage.kind.value} {damage.key}: {clean(damage.happened)}")
         for hurt in damage.hurts:
             print(f"  hurts {clean(hurt)}")
-    what = f"{counted(report.snapshots, 'snapshot')}, {counted(report.blocks, 'block')}"
-    unused = f", {report.unused_blocks} of them used by no snapshot" if report.unused_blocks else ""
+    what = f"{counted(report.snapshots, 'snapshot')}, {counted(report.blocks, 'block')} in {counted(report.packs, 'pack')}"
+    unused = f", {size(report.unused_bytes)} used by no snapshot" if report.unused_bytes else ""
     if report.damages:
         print(f"{place}: {counted(len(report.damages), 'damaged object')} among {what}")
-        print(f"do: blocks: `bridgehead vault replicate OTHER {place} --heal`, from a vault that holds them whole;")
+        print(f"do: packs: `bridgehead vault replicate OTHER {place} --heal`, from a vault that holds them whole;")
+        print(f"    index: `bridgehead vault repair {place}` makes it anew from the packs;")
         print("    all else: copy the object from such a vault; older snapshots can be used as they are")
     elif read_data:
         print(f"{place}: intact; {what}{unused}; {size(report.read_bytes)} read and every hash compared")
     else:
-        print(f"{place}: records are intact and all blocks are there with the right size; {what}{unused}")
+        print(f"{place}: records are intact and all packs are there with the right size; {what}{unused}")
         print("their contents were not read: --read-data does that")
 
 

@@ -15,6 +15,7 @@ RunId = NewType("RunId", str)
 StepId = NewType("StepId", str)
 SnapshotId = NewType("SnapshotId", str)
 BlockId = NewType("BlockId", str)
+PackId = NewType("PackId", str)
 Epoch = NewType("Epoch", int)
 """A numbered period in which exactly one holder may write: the driver of a run, or the writer of a workload."""
 

@@ -22,6 +22,7 @@ from bridgehead.vault.pairing import Family, Guess, Slot, in_order, slot_of
 from bridgehead.vault.reader import Kept, Reader
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.snapshots import refs_of
+from bridgehead.vault.writing import Writing
 
 MAX_GENERATION: Final = 5
 """A block needs at most this many earlier saves; then it is encoded without any."""
@@ -51,9 +52,9 @@ class Encoder:
         self._kept = Kept(KEPT_BYTES)
         self._turns = threading.Semaphore(os.cpu_count() or 1)
 
-    def store(self, workload: WorkloadId, pieces: Sequence[Piece]) -> tuple[list[Stored], tuple[BlockRef, ...]]:
+    def store(self, workload: WorkloadId, pieces: Sequence[Piece], writing: Writing) -> tuple[list[Stored], tuple[BlockRef, ...]]:
         """Store all pieces. Returns them in order, and what the snapshot has to pin."""
-        return _Save(self._objects, self._reference(workload), self._kept, self._turns, pieces).run()
+        return _Save(self._objects, writing, self._reference(workload), self._kept, self._turns, pieces).run()
 
     def _reference(self, workload: WorkloadId) -> Snapshot | None:
         """What to encode against. Without one the save is larger and nothing else, so that damage does not stop it."""
@@ -66,9 +67,15 @@ class Encoder:
 
 class _Save:
     def __init__(
-        self, objects: Objects, reference: Snapshot | None, kept: Kept, turns: threading.Semaphore, pieces: Sequence[Piece]
+        self,
+        objects: Objects,
+        writing: Writing,
+        reference: Snapshot | None,
+        kept: Kept,
+        turns: threading.Semaphore,
+        pieces: Sequence[Piece],
     ) -> None:
-        self._objects, self._kept, self._turns, self._pieces = objects, kept, turns, pieces
+        self._writing, self._kept, self._turns, self._pieces = writing, kept, turns, pieces
         self._reader = Reader(objects, reference, kept=kept) if reference is not None else None
         self._known = {ref.block: ref for ref in refs_of(reference)} if reference is not None else {}
         self._earlier = dict(_slots(reference)) if reference is not None else {}
@@ -113,8 +120,8 @@ class _Save:
                     bases=bases,
                     generation=max((generations[base] for base in bases), default=0),
                 )
-                return Stored(ref, len(encoded.data) if self._objects.store_block(name, encoded.data) else 0)
-        return Stored(plain, len(data) if self._objects.store_block(block, data) else 0)
+                return Stored(ref, len(encoded.data) if self._writing.store_block(name, encoded.data) else 0)
+        return Stored(plain, len(data) if self._writing.store_block(block, data) else 0)
 
     def _candidates(self, index: int) -> tuple[list[Candidate], dict[BlockId, int]]:
         """Those whose bases are there and not too far back, with the generation that each base brings."""

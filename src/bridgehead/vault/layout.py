@@ -10,18 +10,24 @@ import msgspec
 from bridgehead.kernel.encoding import canonical
 from bridgehead.kernel.errors import Permanent
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.kernel.ids import BlockId, Epoch, RunId, SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import Epoch, PackId, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import FileEntry
 
 VAULT_KEY: Final = "vault.json"
 DATA_PREFIX: Final = "data/"
+INDEX_PREFIX: Final = "index/"
+SNAPSHOTS_PREFIX: Final = "snapshots/"
+SESSIONS_PREFIX: Final = "state/sessions/"
+CLOSING_PREFIX: Final = "state/closing/"
+EVICTED_PREFIX: Final = "state/evicted/"
+COLLECTION_PREFIX: Final = "state/collection/"
 MAX_STEP: Final = 10**12 - 1
 MAX_EPOCH: Final = 10**8 - 1
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 _SNAPSHOT_ID: Final = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._+-]*)@(\d{1,12})\.(\d{1,8})-([0-9a-f]{16})")
 _SNAPSHOT_FILE: Final = re.compile(r"(\d{12})-(\d{1,8})-([0-9a-f]{16})\.json")
-_BLOCK: Final = re.compile(r"data/([0-9a-f]{2})/([0-9a-f]{64})")
+_PACK: Final = re.compile(r"data/([0-9a-f]{2})/([0-9a-f]{64})")
 _EPOCH_FILE: Final = re.compile(r"(\d{8})\.json")
 
 
@@ -64,26 +70,37 @@ def snapshot_name_of_key(workload: WorkloadId, key: str) -> SnapshotName | None:
 
 
 def content_digest(workload: WorkloadId, step: int, epoch: Epoch, files: tuple[FileEntry, ...]) -> str:
-    """16 hex digits over what a restore gives back. Time, site and context are left out, so that a save that is repeated after a crash
+    """16 hex digits over what a restore gives back. Times, site and context are left out, so that a save that is repeated after a crash
     finds its own record."""
-    content = [workload, step, epoch, [[file.path, file.mode, file.size_bytes, [ref.block for ref in file.blocks]] for file in files]]
-    return block_hash(canonical(content))[:16]
+    return block_hash(canonical([workload, step, epoch, [_content(file) for file in files]]))[:16]
 
 
-def block_key(block: BlockId) -> str:
-    """Key of a block."""
-    return f"{DATA_PREFIX}{block[:2]}/{block}"
+def _content(file: FileEntry) -> list[object]:
+    """What is there for every file; then what only some have, so that the id of a plain file never changes."""
+    odd = {
+        "kind": file.kind or None,
+        "target": file.target or None,
+        "same_as": file.same_as or None,
+        "holes": [[hole.offset_bytes, hole.size_bytes] for hole in file.holes or ()] or None,
+    }
+    named = {name: value for name, value in odd.items() if value is not None}
+    return [file.path, file.mode, file.size_bytes, [ref.block for ref in file.blocks], *([named] if named else [])]
 
 
-def block_of_key(key: str) -> BlockId | None:
-    """The block that a listed key holds; None for a file that is none of ours."""
-    match = _BLOCK.fullmatch(key)
-    return BlockId(match[2]) if match and match[2].startswith(match[1]) else None
+def pack_key(pack: PackId) -> str:
+    """Key of a pack."""
+    return f"{DATA_PREFIX}{pack[:2]}/{pack}"
+
+
+def pack_of_key(key: str) -> PackId | None:
+    """The pack that a listed key holds; None for a file that is none of ours."""
+    match = _PACK.fullmatch(key)
+    return PackId(match[2]) if match and match[2].startswith(match[1]) else None
 
 
 def snapshots_prefix(workload: WorkloadId) -> str:
     """Folder of a workload's snapshot records."""
-    return f"snapshots/{_checked(workload)}/"
+    return f"{SNAPSHOTS_PREFIX}{_checked(workload)}/"
 
 
 def receipt_key(site: SiteId, snapshot: SnapshotId) -> str:

@@ -1,4 +1,4 @@
-"""Objects: the vault's blocks and records in one blob store. Only ever adds; a damaged block may be replaced by its right bytes."""
+"""Objects: the blocks and records of one vault, as they lie in its blob store, and what this process has learned about them."""
 
 from __future__ import annotations
 
@@ -12,154 +12,238 @@ import msgspec
 
 from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.kernel.ids import BlockId
+from bridgehead.kernel.ids import BlockId, PackId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.ports.blobs import Blobs
-from bridgehead.vault.layout import DATA_PREFIX, block_key, block_of_key
+from bridgehead.vault.layout import pack_key
+from bridgehead.vault.packindex import PackIndex, Place
+from bridgehead.vault.packs import Pack
 from bridgehead.vault.records import Damaged, damaged, decode, encode
-from bridgehead.vault.snapshots import hurt
+from bridgehead.vault.sealing import BadSeal, Cipher, Plain
+from bridgehead.vault.snapshots import blocks_of, hurt
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 WORKERS: Final = 8
 """Threads per operation: they wait for disk syncs or round trips, hashing releases the interpreter lock."""
+PACK_BYTES: Final = 32 << 20
+"""A pack is closed when it has so many bytes. A writer holds up to three, within its memory budget."""
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A block that is durable; ``written_bytes`` is 0 when the vault had it."""
+    """A block that is stored when its writing is flushed; ``written_bytes`` is 0 when the vault had it."""
 
     ref: BlockRef
     written_bytes: int
 
 
 class Objects:
-    """One vault's objects, with what this process has learned about its blocks.
+    """One vault's objects. Safe for threads; blocks are added by ``writing.Writing``.
 
-    ``known`` holds the blocks that this process has written, read and hashed, or seen with the right size; nothing is removed from a
-    vault in this cut, so that the knowledge stays true. ``suspect`` holds those that were found damaged: they are written anew when
-    their bytes come by.
+    ``present`` are packs that this process has written, or seen with the right size. ``suspect`` blocks were found damaged in every place:
+    they are written anew when their bytes come by.
     """
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, *, cipher: Cipher | None = None, pack_bytes: int = PACK_BYTES) -> None:
         self.blobs = blobs
-        self._known: dict[BlockId, int] = {}
-        self._listed: set[BlockId] | None = None
+        self.cipher: Cipher = Plain() if cipher is None else cipher
+        self.pack_bytes = pack_bytes
+        self.index = PackIndex(blobs)
+        self._present: set[PackId] = set()
+        self._bad_packs: set[PackId] = set()
         self._suspect: set[BlockId] = set()
-        self._list_lock = threading.Lock()
-        self._storing: set[BlockId] = set()
-        self._stored = threading.Condition()
+        self._collections = 0
+        self._busy: set[PackId] = set()
+        self._freed = threading.Condition()
 
-    def store_block(self, block: BlockId, data: bytes | memoryview) -> bool:
-        """Durable on return. True when it had to be written, False when the vault had it (deduplication).
+    def holds(self, block: BlockId, size_bytes: int) -> bool:
+        """Whether a block is there, as far as this process knows; it asks the store about packs that it does not know."""
+        return block not in self._suspect and any(
+            place.size_bytes == size_bytes and self.has_pack(place.pack) for place in self.index.places(block)
+        )
 
-        Of two threads with the same block, the second waits and finds it there: over a slow line it would be sent twice otherwise.
-        """
-        with self._turn(block):
-            return self._store(block, data)
+    def has_pack(self, pack: PackId) -> bool:
+        """Present with the right size, and not found damaged."""
+        if pack in self._bad_packs:
+            return False
+        if pack not in self._present:
+            known = self.index.pack(pack)
+            if known is None or self.blobs.size(pack_key(pack)) != known.size_bytes:
+                return False
+            self._present.add(pack)
+        return True
+
+    def suspect_pack(self, pack: PackId) -> None:
+        """It was found damaged: what is read from it is doubted, and it is written anew when its bytes come by."""
+        self._bad_packs.add(pack)
+
+    def adopt_pack(self, pack: Pack) -> bool:
+        """Whether a pack that the index here does not know is there, whole: sent by somebody who was stopped before he noted it."""
+        if pack.id in self._bad_packs or self.blobs.size(pack_key(pack.id)) != pack.size_bytes:
+            return False
+        self._present.add(pack.id)
+        return True
+
+    def put_pack(self, pack: Pack, data: bytes | bytearray | memoryview) -> bool:
+        """Durable on return; False when it was there. Of two threads with the same pack, the second waits: a slow line carries it once."""
+        with self._turn(pack.id):
+            if self.has_pack(pack.id):
+                return False
+            key = pack_key(pack.id)
+            written = self.blobs.put_new(key, memoryview(data))
+            if not written and (pack.id in self._bad_packs or self.blobs.size(key) != pack.size_bytes):
+                # Its name is the hash of these bytes, so what lies there is wrong: a torn write of a store that lost power (V20, V22).
+                self.blobs.delete(key)
+                written = self.blobs.put_new(key, memoryview(data))
+            self._bad_packs.discard(pack.id)
+            self._present.add(pack.id)
+            self.trust(pack)
+            return written
+
+    def trust(self, pack: Pack) -> None:
+        """Its blocks are intact: they were just written."""
+        self._suspect.difference_update(entry.block for entry in pack.entries)
 
     @contextmanager
-    def _turn(self, block: BlockId) -> Iterator[None]:
-        with self._stored:
-            self._stored.wait_for(lambda: block not in self._storing)
-            self._storing.add(block)
+    def _turn(self, pack: PackId) -> Iterator[None]:
+        with self._freed:
+            self._freed.wait_for(lambda: pack not in self._busy)
+            self._busy.add(pack)
         try:
             yield
         finally:
-            with self._stored:
-                self._storing.discard(block)
-                self._stored.notify_all()
+            with self._freed:
+                self._busy.discard(pack)
+                self._freed.notify_all()
 
-    def _store(self, block: BlockId, data: bytes | memoryview) -> bool:
-        size = len(data)
-        suspect = block in self._suspect
-        if self._known.get(block) == size and not suspect:
-            return False
-        key = block_key(block)
-        written = self.blobs.put_new(key, data)
-        if not written and (suspect or self.blobs.size(key) != size):
-            # Its name is the hash of the bytes at hand, so what lies there is wrong: a torn write of a store that lost power (V20, V22).
-            self.blobs.delete(key)
-            written = self.blobs.put_new(key, data)
-        self._suspect.discard(block)
-        self._known[block] = size
-        return written
+    def seen_collections(self, count: int) -> None:
+        """So many collections have removed something: when that is news, what this process knows is worth nothing."""
+        if count != self._collections:
+            self._collections = count
+            self._present.clear()
+            self.index.forget()
 
     def read_block(self, block: BlockId, size_bytes: int, *, owner: Snapshot) -> bytes:
-        """The block's bytes, verified. Raises Damaged, naming block, file and tensors (V22, V31)."""
-        data = self.fetch_block(block, owner=owner)
-        self.check_block(block, data, size_bytes, owner=owner)
-        return data
-
-    def prove_block(self, block: BlockId, size_bytes: int, *, owner: Snapshot) -> None:
-        """Let the store read the block back and hash it. Raises Damaged, naming block, file and tensors."""
-        try:
-            digest = self.blobs.digest(block_key(block))
-        except NotFound as error:
-            raise self._found_damaged(block, "the block is missing", owner) from error
-        self._check(block, digest.blake3, digest.size_bytes, size_bytes, owner)
+        """The block's bytes, verified, from the first place that gives them right. Raises Damaged, naming file and tensors (V22, V31)."""
+        fault = "the block is missing"
+        for place in self._places(block):
+            if place.size_bytes != size_bytes:
+                fault = f"the block has {place.size_bytes} bytes instead of {size_bytes}"
+                continue
+            found = self._read(block, place)
+            if isinstance(found, bytes):
+                self._suspect.discard(block)
+                return found
+            fault = found.happened
+        raise self._found_damaged(block, fault, owner)
 
     def fetch_block(self, block: BlockId, *, owner: Snapshot) -> bytes:
-        """The bytes as the store gives them: the caller verifies them where they land (V30). Raises Damaged when missing."""
+        """As ``read_block``; but when there is one place only, its bytes as they are: the caller verifies them where they land (V30)."""
+        places = self._places(block)
+        if len(places) != 1:
+            return self.read_block(block, places[0].size_bytes if places else 0, owner=owner)
         try:
-            return self.blobs.get(block_key(block))
-        except NotFound as error:
-            raise self._found_damaged(block, "the block is missing", owner) from error
+            return self._segment(block, places[0])
+        except (Damaged, NotFound) as error:
+            raise self._found_damaged(block, error.happened, owner) from error
+
+    def _places(self, block: BlockId) -> tuple[Place, ...]:
+        """Those in packs that are not known to be bad come first."""
+        found = self.index.places(block)
+        if not found:
+            self.index.refresh()
+            found = self.index.places(block)
+        return tuple(sorted(found, key=lambda place: place.pack in self._bad_packs))
+
+    def _read(self, block: BlockId, place: Place) -> bytes | Permanent | NotFound:
+        try:
+            data = self._segment(block, place)
+        except (Damaged, NotFound) as error:
+            return error
+        if block_hash(data) == block:
+            return data
+        self._bad_packs.add(place.pack)
+        return damaged(pack_key(place.pack), "the block does not match its hash")
+
+    def _segment(self, block: BlockId, place: Place) -> bytes:
+        wanted = place.size_bytes + self.cipher.overhead_bytes
+        try:
+            sealed = self.blobs.get_range(pack_key(place.pack), place.offset_bytes, wanted)
+        except NotFound:
+            self._present.discard(place.pack)
+            raise NotFound(f"pack {place.pack} is missing", tried="read a block", subject=block) from None
+        if len(sealed) == wanted:
+            try:
+                return self.cipher.open(sealed, label=block)
+            except BadSeal:
+                happened = "the block is not what was sealed"
+        else:
+            happened = "the pack was cut off"
+        self._bad_packs.add(place.pack)
+        raise damaged(pack_key(place.pack), happened)
 
     def check_block(self, block: BlockId, data: bytes | memoryview, size_bytes: int, *, owner: Snapshot) -> None:
         """Compare bytes with the block's name. Raises Damaged."""
-        self._check(block, block_hash(data), len(data), size_bytes, owner)
-
-    def _check(self, block: BlockId, found_hash: str, found_bytes: int, size_bytes: int, owner: Snapshot) -> None:
-        if found_bytes != size_bytes:
-            raise self._found_damaged(block, f"the block has {found_bytes} bytes instead of {size_bytes}", owner)
-        if found_hash != block:
+        if len(data) != size_bytes:
+            raise self._found_damaged(block, f"the block has {len(data)} bytes instead of {size_bytes}", owner)
+        if block_hash(data) != block:
+            self._bad_packs.update(place.pack for place in self.index.places(block))
             raise self._found_damaged(block, "the block does not match its hash", owner)
         self._suspect.discard(block)
-        self._known[block] = size_bytes
+
+    def prove(self, snapshot: Snapshot) -> list[BlockRef]:
+        """Let the store read back and hash the packs of a snapshot; nothing travels while they are intact. Returns its blocks, each once.
+
+        Of a pack that is not intact, the blocks that this snapshot needs are read one by one.
+
+        Raises:
+            Damaged: a block is missing or damaged in every place, after all were looked at.
+        """
+        refs = list({ref.block: ref for ref in blocks_of(snapshot)}.values())
+        homes = {ref.block: [place for place in self._places(ref.block) if place.size_bytes == ref.size_bytes] for ref in refs}
+        packs = sorted({places[0].pack for places in homes.values() if places})
+        whole = {pack for pack, intact in zip(packs, parallel(self._proved, packs), strict=True) if intact}
+        doubtful = [ref for ref in refs if not homes[ref.block] or homes[ref.block][0].pack not in whole]
+        faults = [fault for fault in parallel(lambda ref: self._fault(ref, snapshot), doubtful) if fault is not None]
+        if faults:
+            raise faults[0]
+        return refs
+
+    def _proved(self, pack: PackId) -> bool:
+        known = self.index.pack(pack)
+        try:
+            found = self.blobs.digest(pack_key(pack))
+        except NotFound:
+            self._present.discard(pack)
+            return False
+        if known is None or (found.blake3, found.size_bytes) != (pack, known.size_bytes):
+            self._bad_packs.add(pack)
+            return False
+        self._present.add(pack)
+        self._bad_packs.discard(pack)
+        self.trust(known)
+        return True
+
+    def _fault(self, ref: BlockRef, owner: Snapshot) -> Damaged | None:
+        try:
+            self.read_block(ref.block, ref.size_bytes, owner=owner)
+        except Damaged as fault:
+            return fault
+        return None
 
     def not_decodable(self, ref: BlockRef, why: str, *, owner: Snapshot) -> Damaged:
         """The error for an object that is what its name says and does not give the block that it should."""
         return self._found_damaged(ref.stored, f"the encoded block cannot be decoded: {why}", owner)
 
-    def audit_block(self, block: BlockId) -> tuple[str, int]:
-        """What is wrong with a listed block ("" when nothing is) and how many bytes were read."""
-        try:
-            data = self.blobs.get(block_key(block))
-        except NotFound:
-            fault, size = "the block is missing", 0
-        else:
-            fault, size = "" if block_hash(data) == block else "the block does not match its hash", len(data)
-        if fault:
-            self._suspect.add(block)
-        return fault, size
-
     def lacking(self, refs: Iterable[BlockRef]) -> list[BlockRef]:
-        """Those that are missing or have the wrong size. Asks the store only about blocks that this process does not know."""
-        unknown = [ref for ref in refs if self._known.get(ref.block) != ref.size_bytes or ref.block in self._suspect]
-        sizes = parallel(lambda ref: self.blobs.size(block_key(ref.block)), unknown)
-        lacking = []
-        for ref, size in zip(unknown, sizes, strict=True):
-            if size == ref.size_bytes and ref.block not in self._suspect:
-                self._known[ref.block] = ref.size_bytes
-            else:
-                lacking.append(ref)
-        return lacking
-
-    def absent(self, refs: Iterable[BlockRef]) -> list[BlockRef]:
-        """Those that a replication has to send, each block once: missing or of the wrong size.
-
-        The first call lists the store's blocks: one answer instead of a round trip per block, which over a network is what counts; only
-        blocks that are listed and not known are asked for their size. A block that another process adds later is sent in vain once.
-        """
-        with self._list_lock:
-            if self._listed is None:
-                self._listed = {block for key in self.blobs.list(DATA_PREFIX) if (block := block_of_key(key)) is not None}
-            listed = self._listed
-        once = {ref.block: ref for ref in refs}
-        missing = [ref for block, ref in once.items() if block not in self._known and block not in listed]
-        unsent = {ref.block for ref in missing}
-        return missing + self.lacking(ref for block, ref in once.items() if block not in unsent)
+        """Those that are missing or have the wrong size. Asks the store only about packs that this process does not know."""
+        refs = list(refs)
+        if any(not self.index.places(ref.block) for ref in refs):
+            self.index.refresh()
+        homes = {place.pack for ref in refs for place in self.index.places(ref.block)}
+        parallel(self.has_pack, sorted(homes - self._present))
+        return [ref for ref in refs if not self.holds(ref.block, ref.size_bytes)]
 
     def commit(self, key: str, record: bytes) -> bool:
         """Write a record create-only and read it back (V21). False when there is one already; its content is not compared."""
@@ -182,7 +266,7 @@ class Objects:
     def _found_damaged(self, block: BlockId, happened: str, owner: Snapshot) -> Damaged:
         self._suspect.add(block)
         return damaged(
-            block_key(block),
+            f"block {block}",
             f"{happened}; it holds {hurt(owner, block)}",
             remedy="Replicate or save the snapshot again from a place that holds it intact, or use an older snapshot.",
         )

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SiteId, SnapshotId
-from bridgehead.model.snapshot import BlockRef, Receipt, Snapshot
+from bridgehead.model.snapshot import Receipt, Snapshot
 from bridgehead.vault.layout import is_name, receipt_key
-from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged, damaged, encode
-from bridgehead.vault.snapshots import blocks_of
-
-
-def read_back(objects: Objects, snapshot: Snapshot) -> list[BlockRef]:
-    """Have every block read and hashed where it lies. Returns each once. Raises Damaged for a bad one, after all were looked at."""
-    refs = list({ref.block: ref for ref in blocks_of(snapshot)}.values())
-    faults = [fault for fault in parallel(lambda ref: _fault(objects, ref, snapshot), refs) if fault is not None]
-    if faults:
-        raise faults[0]
-    return refs
 
 
 def give_receipt(objects: Objects, snapshot: Snapshot, *, site: SiteId, now_s: float) -> Receipt:
     """Read back, then record. When an intact receipt is there already, that one is returned: its time is the older one."""
-    refs = read_back(objects, snapshot)
+    refs = objects.prove(snapshot)
     key = receipt_key(site, snapshot.id)
     receipt = Receipt(snapshot=snapshot.id, site=site, blocks=len(refs), raw_bytes=snapshot.raw_bytes, verified_s=now_s)
     if objects.add(key, receipt):
@@ -52,11 +42,3 @@ def read_receipt(objects: Objects, snapshot: SnapshotId, *, site: SiteId) -> Rec
     if (receipt.snapshot, receipt.site) != (snapshot, site):
         raise damaged(key, f"the record is the receipt of {receipt.site} for {receipt.snapshot}")
     return receipt
-
-
-def _fault(objects: Objects, ref: BlockRef, snapshot: Snapshot) -> Damaged | None:
-    try:
-        objects.prove_block(ref.block, ref.size_bytes, owner=snapshot)
-    except Damaged as fault:
-        return fault
-    return None

@@ -1,26 +1,36 @@
-"""Replicate: missing blocks, then the record; in slices, resumable anywhere because what is there is never sent again."""
+"""Replicate: missing packs, then the index, then the record; in slices, resumable anywhere because what is there is never sent again."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
-from bridgehead.model.snapshot import BlockRef, Snapshot
+from bridgehead.kernel.errors import NotFound
+from bridgehead.kernel.hashing import block_hash
+from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault.catalog import Catalog
-from bridgehead.vault.layout import snapshot_name
+from bridgehead.vault.layout import pack_key, snapshot_name
 from bridgehead.vault.objects import WORKERS, Objects, parallel, refuse
+from bridgehead.vault.packs import Pack
+from bridgehead.vault.records import damaged
+from bridgehead.vault.sessions import Session
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, refs_of
 from bridgehead.vault.vaultfile import CODEC
 
+IN_FLIGHT_BYTES: Final = 256 << 20
+"""Packs that are in memory at once, at most."""
+
 
 class Place(msgspec.Struct, frozen=True):
-    """One vault, seen from inside."""
+    """One vault, seen from inside. ``family``: vaults of one family can read each other's packs."""
 
     objects: Objects
     catalog: Catalog
     encodes: bool = False
+    family: str = ""
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -32,15 +42,43 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -> int:
-    """Copy for about ``budget_s`` (at least one block), and commit when nothing is missing.
+    """Copy for about ``budget_s`` (at least one pack), and commit when nothing is missing.
 
     Returns:
-        Bytes that are still missing at the target. 0 means that the record is committed there and read back.
+        Bytes of packs that are still missing at the target. 0 means that the record is committed there and read back.
 
     Raises:
-        Permanent: the target cannot hold encoded blocks.
+        Permanent: the target cannot hold encoded blocks, or cannot read the source's packs.
         Damaged: a block at the source (with file and tensors), or the record at the target.
+        Conflict: this replication was set aside by a collection at the target; again, it goes on.
     """
+    _check(snapshot, source, target)
+    with Session(target.objects, what=f"replicate {snapshot.id}") as session:
+        target.objects.index.refresh()
+        missing = missing_packs(snapshot, source.objects, target.objects)
+        unsent = _send(snapshot, missing, source.objects, target.objects, pace)
+        if unsent:
+            return sum(pack.size_bytes for pack in unsent)
+        if target.catalog.remembered(snapshot.id) is None:
+            name = snapshot_name(snapshot.id)
+            record = source.objects.blobs.get(name.key)
+            decode_snapshot(record, name)
+            if session.commit(name.key, record):
+                pace.written(len(record))
+                target.catalog.remember(snapshot)
+            else:
+                target.catalog.snapshot(snapshot.id)  # there already: it must be intact
+    return 0
+
+
+def _check(snapshot: Snapshot, source: Place, target: Place) -> None:
+    if source.family != target.family:
+        raise refuse(
+            "its packs are sealed with another key than those of the target's vault",
+            tried="replicate a snapshot",
+            subject=snapshot.id,
+            remedy="Make the target's vault with `bridgehead vault init TARGET --like SOURCE`.",
+        )
     if not target.encodes and any(ref.stored for ref in refs_of(snapshot)):
         raise refuse(
             "its blocks are encoded, and the target's vault was made without encoding",
@@ -48,43 +86,70 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
             subject=snapshot.id,
             remedy=f"Make the target's vault with the feature {CODEC}.",
         )
-    missing = target.objects.absent(blocks_of(snapshot))
-    unsent = _send(snapshot, missing, source.objects, target.objects, pace)
-    if unsent:
-        return sum(ref.size_bytes for ref in unsent)
-    if target.catalog.remembered(snapshot.id) is None:
-        _commit(snapshot, source, target, pace)
-    return 0
 
 
-def _commit(snapshot: Snapshot, source: Place, target: Place, pace: Pace) -> None:
-    name = snapshot_name(snapshot.id)
-    record = source.objects.blobs.get(name.key)
-    decode_snapshot(record, name)
-    if target.objects.commit(name.key, record):
-        pace.written(len(record))
-        target.catalog.remember(snapshot)
-    else:
-        target.catalog.snapshot(snapshot.id)  # there already: it must be intact
+def missing_packs(snapshot: Snapshot, source: Objects, target: Objects) -> list[Pack]:
+    """The packs of the source that bring the target what it lacks of a snapshot, the smallest set that is easily found.
+
+    Raises Damaged for a block that the source does not have.
+    """
+    packs: dict[str, Pack] = {}
+    for ref in target.lacking({ref.block: ref for ref in blocks_of(snapshot)}.values()):
+        places = source.index.places(ref.block)
+        if not places:
+            source.index.refresh()
+            places = source.index.places(ref.block)
+        if any(place.pack in packs for place in places):
+            continue
+        pack = next((found for place in places if source.has_pack(place.pack) and (found := source.index.pack(place.pack))), None)
+        if pack is None:
+            source.read_block(ref.block, ref.size_bytes, owner=snapshot)  # raises, naming what it holds
+            raise damaged(f"block {ref.block}", "its pack is damaged")
+        packs[pack.id] = pack
+    return [packs[pack] for pack in sorted(packs)]
 
 
-def _send(snapshot: Snapshot, missing: list[BlockRef], source: Objects, target: Objects, pace: Pace) -> list[BlockRef]:
-    """Several workers take the next block until the time is up; the first sends at least one, so that every call gets ahead."""
+def _send(snapshot: Snapshot, missing: list[Pack], source: Objects, target: Objects, pace: Pace) -> list[Pack]:
+    """Several workers take the next pack until the time is up; the first sends at least one, so that every call gets ahead."""
     waiting = iter(missing)
     lock = threading.Lock()
     deadline_s = pace.monotonic_s() + pace.budget_s
+    sent: set[str] = set()
 
-    def work(worker: int) -> int:
+    def work(worker: int) -> None:
         taken = 0
         while (worker == 0 and taken == 0) or pace.monotonic_s() < deadline_s:
             with lock:
-                ref = next(waiting, None)
-            if ref is None:
+                pack = next(waiting, None)
+            if pack is None:
                 break
-            data = source.read_block(ref.block, ref.size_bytes, owner=snapshot)
-            if target.store_block(ref.block, data):
-                pace.written(ref.size_bytes)
+            if not target.adopt_pack(pack) and target.put_pack(pack, _whole(pack, snapshot, source)):
+                pace.written(pack.size_bytes)
+            with lock:
+                sent.add(pack.id)
             taken += 1
-        return taken
 
-    return missing[sum(parallel(work, range(min(WORKERS, len(missing))))) :]
+    workers = max(1, min(WORKERS, len(missing), IN_FLIGHT_BYTES // max((pack.size_bytes for pack in missing), default=1)))
+    parallel(work, range(workers))  # when it breaks off, what arrived is adopted by the next slice
+    if sent:
+        pace.written(target.index.add(pack for pack in missing if pack.id in sent))
+    return [pack for pack in missing if pack.id not in sent]
+
+
+def _whole(pack: Pack, snapshot: Snapshot, source: Objects) -> bytes:
+    """The pack's bytes, verified. Raises Damaged, naming what of the snapshot is hurt."""
+    try:
+        data = source.blobs.get(pack_key(pack.id))
+    except NotFound:
+        data = b""
+    if block_hash(data) == pack.id:
+        return data
+    source.suspect_pack(pack.id)
+    for ref in blocks_of(snapshot):
+        if any(place.pack == pack.id for place in source.index.places(ref.block)):
+            source.read_block(ref.block, ref.size_bytes, owner=snapshot)  # raises for the one that is hurt
+    raise damaged(
+        pack_key(pack.id),
+        "the pack is damaged, in a place that this snapshot does not use",
+        remedy="`bridgehead vault repair` puts its intact blocks into a new pack.",
+    )

@@ -20,6 +20,7 @@ from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.records import encode
 from bridgehead.vault.snapshots import path_fault
 from bridgehead.vault.sources import Source, bad_input
+from bridgehead.vault.writing import Writing
 
 MAX_CONTEXT_BYTES: Final = 1 << 20
 
@@ -86,23 +87,56 @@ class Saved(NamedTuple):
     written_bytes: int
 
 
+class StoredFiles(NamedTuple):
+    """Files whose blocks are stored in a writing that is still open."""
+
+    files: tuple[FileEntry, ...]
+    pinned: tuple[BlockRef, ...]
+    incomplete: tuple[str, ...]
+    written_blocks: int
+    written_bytes: int
+
+
 def save(objects: Objects, catalog: Catalog, encoder: Encoder | None, sources: list[Source], order: SaveOrder) -> Saved:
     """Store and commit. Without ``encoder`` the blocks are stored as they are.
 
     Raises BridgeheadError for bad input or files that change meanwhile, and port errors; then nothing was committed.
     """
-    _check(sources, order)
+    check(sources, order)
+    with Writing(objects, what=f"save step {order.step} of {order.workload}") as writing:
+        stored = store_files(writing, encoder, sources, order.workload)
+        snapshot = commit(writing, catalog, stored, order)
+    return Saved(snapshot, stored.written_blocks, stored.written_bytes)
+
+
+def store_files(writing: Writing, encoder: Encoder | None, sources: list[Source], workload: WorkloadId) -> StoredFiles:
+    """Store the blocks of files. On return they are durable, and nothing is committed.
+
+    Raises BridgeheadError for files that change meanwhile, and port errors.
+    """
     plans = [_plan(source, align=encoder is not None) for source in sources]
     pinned: tuple[BlockRef, ...] = ()
     if encoder is None:
-        stored = parallel(lambda item: _store(objects, *item), [(plan.source, piece) for plan in plans for piece in plan.pieces])
+        stored = parallel(lambda item: _store(writing, *item), [(plan.source, piece) for plan in plans for piece in plan.pieces])
     else:
-        stored, pinned = encoder.store(order.workload, [piece for plan in plans for piece in _pieces(plan)])
+        stored, pinned = encoder.store(workload, [piece for plan in plans for piece in _pieces(plan)], writing)
     for source in sources:
         source.check_unchanged()
+    writing.flush()
     refs = iter(stored)
-    files = tuple(_entry(plan, [next(refs).ref for _ in plan.pieces]) for plan in plans)
-    digest = content_digest(order.workload, order.step, order.epoch, files)
+    written = [one.written_bytes for one in stored if one.written_bytes]
+    return StoredFiles(
+        files=tuple(_entry(plan, [next(refs).ref for _ in plan.pieces]) for plan in plans),
+        pinned=pinned,
+        incomplete=tuple(plan.source.path for plan in plans if plan.contents.cut_off_at is not None),
+        written_blocks=len(written),
+        written_bytes=sum(written),
+    )
+
+
+def commit(writing: Writing, catalog: Catalog, stored: StoredFiles, order: SaveOrder) -> Snapshot:
+    """Commit files whose blocks are stored, as one snapshot. Of the same content at the same step and epoch, the one that was first."""
+    digest = content_digest(order.workload, order.step, order.epoch, stored.files)
     name = SnapshotName(order.workload, order.epoch, order.step, digest)
     snapshot = Snapshot(
         id=name.id,
@@ -111,18 +145,16 @@ def save(objects: Objects, catalog: Catalog, encoder: Encoder | None, sources: l
         epoch=order.epoch,
         site=order.site,
         created_s=order.created_s,
-        raw_bytes=sum(file.size_bytes for file in files),
-        files=files,
+        raw_bytes=sum(file.size_bytes for file in stored.files),
+        files=stored.files,
         context=dict(order.context),
-        pinned=pinned or msgspec.UNSET,
-        incomplete=tuple(plan.source.path for plan in plans if plan.contents.cut_off_at is not None),
+        pinned=stored.pinned or msgspec.UNSET,
+        incomplete=stored.incomplete,
     )
-    if objects.commit(name.key, encode(snapshot)):
-        catalog.remember(snapshot)
-    else:
-        snapshot = catalog.snapshot(name.id)
-    written = [one.written_bytes for one in stored if one.written_bytes]
-    return Saved(snapshot, len(written), sum(written))
+    if not writing.commit(name.key, encode(snapshot)):
+        return catalog.snapshot(name.id)
+    catalog.remember(snapshot)
+    return snapshot
 
 
 def _pieces(plan: _Plan) -> list[EncodedPiece]:
@@ -136,7 +168,8 @@ def _pieces(plan: _Plan) -> list[EncodedPiece]:
     ]
 
 
-def _check(sources: list[Source], order: SaveOrder) -> None:
+def check(sources: list[Source], order: SaveOrder) -> None:
+    """Raises BridgeheadError (BAD_INPUT) for what can be no snapshot."""
     subject = f"step {order.step} of {order.workload}"
     if not (0 <= order.step <= MAX_STEP and 0 <= order.epoch <= MAX_EPOCH):
         raise bad_input(
@@ -164,10 +197,10 @@ def _plan(source: Source, *, align: bool) -> _Plan:
     return _Plan(source, contents, pieces)
 
 
-def _store(objects: Objects, source: Source, piece: Piece) -> Stored:
+def _store(writing: Writing, source: Source, piece: Piece) -> Stored:
     data = source.read(piece.offset_bytes, piece.size_bytes)
     block = BlockId(block_hash(data))
-    written = objects.store_block(block, data)
+    written = writing.store_block(block, data)
     return Stored(BlockRef(block, piece.offset_bytes, piece.size_bytes), len(data) if written else 0)
 
 

@@ -14,7 +14,7 @@ from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.catalog import Catalog, Survey
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, snapshot_name
-from bridgehead.vault.objects import Objects
+from bridgehead.vault.objects import PACK_BYTES, Objects
 from bridgehead.vault.receipts import give_receipt, read_receipt, receipt_names
 from bridgehead.vault.replicate import Place
 from bridgehead.vault.restore import load, part, pieces, restore
@@ -36,7 +36,7 @@ class Vault:
 
     def __init__(self, blobs: Blobs, file: VaultFile, *, now_s: Callable[[], float] = time.time) -> None:
         self.file = file
-        self._objects = Objects(blobs)
+        self._objects = Objects(blobs, pack_bytes=file.pack_bytes)
         self._fences = Fences(self._objects)
         self._catalog = Catalog(self._objects, self._fences)
         self._encoder = self._new_encoder() if file.encodes else None
@@ -48,11 +48,11 @@ class Vault:
         return Encoder(self._objects, self._catalog)
 
     @classmethod
-    def init(cls, blobs: Blobs, *, codec: bool = False, now_s: Callable[[], float] = time.time) -> Vault:
-        """Make a vault in an empty store; with ``codec`` it encodes its blocks.
+    def init(cls, blobs: Blobs, *, codec: bool = False, pack_bytes: int = PACK_BYTES, now_s: Callable[[], float] = time.time) -> Vault:
+        """Make a vault in an empty store; with ``codec`` it encodes its blocks. What a slow line carries at once is one pack.
 
         Raises Conflict when there is one, Permanent when the store cannot hold one."""
-        return cls(blobs, create(blobs, now_s=now_s(), codec=codec), now_s=now_s)
+        return cls(blobs, create(blobs, now_s=now_s(), codec=codec, pack_bytes=pack_bytes), now_s=now_s)
 
     @classmethod
     def open(cls, blobs: Blobs, *, now_s: Callable[[], float] = time.time) -> Vault:
@@ -158,4 +158,4 @@ class Vault:
     @property
     def place(self) -> Place:
         """The inside, for the other engines of this package."""
-        return Place(self._objects, self._catalog, self.file.encodes)
+        return Place(self._objects, self._catalog, self.file.encodes, self.file.family)

@@ -10,15 +10,15 @@ import msgspec
 from bridgehead.kernel.errors import Conflict, ErrorCode, NotFound
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.layout import VAULT_KEY
-from bridgehead.vault.objects import refuse
+from bridgehead.vault.objects import PACK_BYTES, refuse
 from bridgehead.vault.records import decode, encode
 
 FORMAT: Final = 1
-PLAIN_BLOCKS: Final = "plain-blocks"
-"""One object per block, not compressed, not encrypted, named by the BLAKE3 of its bytes."""
+PACKS: Final = "packs-1"
+"""Blocks lie in packs, and an index says where."""
 CODEC: Final = "codec-1"
 """Blocks may be encoded, also with other blocks as bases; snapshot records say how."""
-KNOWN_FEATURES: Final = frozenset({PLAIN_BLOCKS, CODEC})
+KNOWN_FEATURES: Final = frozenset({PACKS, CODEC})
 
 
 class NoVault(NotFound):
@@ -34,12 +34,16 @@ class VaultFile(msgspec.Struct, frozen=True):
         format: version of the layout.
         features: names of all that a reader must understand.
         id: 32 hex digits, drawn when the vault was made.
+        pack_bytes: a pack is closed when it has so many bytes.
+        family: vaults of one family can read each other's packs; empty for those that are not sealed.
     """
 
     format: int
     features: tuple[str, ...]
     id: str
     created_s: float
+    pack_bytes: int = PACK_BYTES
+    family: str = ""
 
     @property
     def encodes(self) -> bool:
@@ -47,10 +51,11 @@ class VaultFile(msgspec.Struct, frozen=True):
         return CODEC in self.features
 
 
-def create(blobs: Blobs, *, now_s: float, codec: bool = False) -> VaultFile:
+def create(blobs: Blobs, *, now_s: float, codec: bool = False, pack_bytes: int = PACK_BYTES) -> VaultFile:
     """Make a vault in an empty place. Raises Conflict when there is one, Permanent when the store overwrites what exists."""
     _probe(blobs)
-    file = VaultFile(format=FORMAT, features=(PLAIN_BLOCKS, CODEC) if codec else (PLAIN_BLOCKS,), id=secrets.token_hex(16), created_s=now_s)
+    features = (PACKS, CODEC) if codec else (PACKS,)
+    file = VaultFile(format=FORMAT, features=features, id=secrets.token_hex(16), created_s=now_s, pack_bytes=pack_bytes)
     if not blobs.put_new(VAULT_KEY, encode(file)):
         raise Conflict("there is a vault already", tried="make a vault", subject=VAULT_KEY, remedy="Open it, or take another place.")
     return read(blobs)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 import msgspec
 
 from bridgehead.kernel.errors import NotFound
-from bridgehead.kernel.ids import BlockId, WorkloadId
+from bridgehead.kernel.hashing import block_hash
+from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
 from bridgehead.model.snapshot import Receipt, Snapshot
 from bridgehead.vault.fences import read_fence
-from bridgehead.vault.layout import VAULT_KEY, block_key, block_of_key, epoch_of_fence_key, receipt_key, snapshot_name_of_key
+from bridgehead.vault.layout import INDEX_PREFIX, VAULT_KEY, epoch_of_fence_key, pack_key, pack_of_key, receipt_key, snapshot_name_of_key
 from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.packindex import read_index
+from bridgehead.vault.packs import Entry, read_table
 from bridgehead.vault.records import Damaged, damaged
+from bridgehead.vault.sealing import BadSeal
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, hurt
 from bridgehead.vault.vaultfile import VaultFile
 
@@ -23,7 +27,8 @@ class ObjectKind(enum.StrEnum):
     """The classes of objects in a vault."""
 
     VAULT = "vault"
-    BLOCK = "block"
+    PACK = "pack"
+    INDEX = "index"
     SNAPSHOT = "snapshot"
     RECEIPT = "receipt"
     FENCE = "fence"
@@ -41,12 +46,18 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
-    """What was read and what was found. ``unused_blocks`` belong to no snapshot, such as those of a save that was killed."""
+    """What was read and what was found.
 
+    Attributes:
+        blocks: distinct blocks that the index knows.
+        unused_bytes: in blocks that belong to no snapshot, such as those of a save that was killed; `collect` frees them.
+    """
+
+    packs: int
     blocks: int
     snapshots: int
     read_bytes: int
-    unused_blocks: int
+    unused_bytes: int
     damages: tuple[Damage, ...]
 
     @property
@@ -56,18 +67,17 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
 
 def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
-    """Read every object of the vault; of blocks only the size when not ``read_data``.
+    """Read every object of the vault; of packs only table and size when not ``read_data``.
 
     Raises port errors when the store cannot be read: that is not the same as damage.
     """
-    keys = list(objects.blobs.list(""))
     damages: list[Damage] = []
     snapshots: list[Snapshot] = []
-    blocks: dict[BlockId, str] = {}
-    for key in keys:
-        block = block_of_key(key)
-        if block is not None:
-            blocks[block] = ""
+    packs: list[PackId] = []
+    for key in objects.blobs.list(""):
+        pack = pack_of_key(key)
+        if pack is not None:
+            packs.append(pack)
             continue
         try:
             found = _read(objects, key)
@@ -76,32 +86,100 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
             continue
         if isinstance(found, Snapshot):
             snapshots.append(found)
-    sizes = {ref.block: ref.size_bytes for snapshot in snapshots for ref in blocks_of(snapshot)}
-    audit = objects.audit_block if read_data else partial(_audit_size, objects, sizes)
-    read = parallel(audit, list(blocks))
-    for block, (fault, _) in zip(list(blocks), read, strict=True):
-        blocks[block] = fault
-    used = set(sizes)
-    for block in sorted(used | set(blocks)):
-        fault = blocks.get(block, "the block is missing")
-        if fault:
-            hurts = tuple(hurt(snapshot, block) for snapshot in snapshots if any(ref.block == block for ref in blocks_of(snapshot)))
-            damages.append(Damage(ObjectKind.BLOCK, block_key(block), fault, hurts))
+    objects.index.refresh()
+    audits = parallel(partial(audit_pack, objects, read_data=read_data), packs)
+    intact: set[BlockId] = set()
+    blocks: dict[BlockId, int] = {}
+    for audit in audits:
+        blocks.update({entry.block: entry.size_bytes for entry in audit.entries})
+        intact.update(entry.block for entry in audit.entries if entry.block not in audit.bad)
+    needs = _needs(snapshots)
+    for audit in audits:
+        if audit.fault:
+            hurt_here = {block for block in audit.bad if block not in intact}
+            damages.append(Damage(ObjectKind.PACK, pack_key(audit.pack), audit.fault, _hurts(needs, hurt_here)))
+    told = {block for audit in audits for block in audit.bad}
+    lost = sorted(block for block in needs if block not in intact and block not in told)
+    homes = {block: {place.pack for place in objects.index.places(block)} for block in lost}
+    for pack in sorted({pack for found in homes.values() for pack in found}):
+        damages.append(Damage(ObjectKind.PACK, pack_key(pack), "the pack is missing", _hurts(needs, {b for b in lost if pack in homes[b]})))
+    nowhere = {block for block in lost if not homes[block]}
+    if nowhere:
+        happened = f"{len(nowhere)} blocks are in no pack that is known, first {min(nowhere)}"
+        damages.append(Damage(ObjectKind.INDEX, INDEX_PREFIX, happened, _hurts(needs, nowhere)))
     return VerifyReport(
+        packs=len(packs),
         blocks=len(blocks),
         snapshots=len(snapshots),
-        read_bytes=sum(size for _, size in read),
-        unused_blocks=len(set(blocks) - used),
+        read_bytes=sum(audit.read_bytes for audit in audits),
+        unused_bytes=sum(size for block, size in blocks.items() if block not in needs),
         damages=tuple(damages),
     )
 
 
-def _audit_size(objects: Objects, sizes: Mapping[BlockId, int], block: BlockId) -> tuple[str, int]:
-    found = objects.blobs.size(block_key(block))
-    if found is None:
-        return "the block is missing", 0
-    expected = sizes.get(block, found)
-    return "" if found == expected else f"the block has {found} bytes instead of {expected}", 0
+class PackAudit(msgspec.Struct, frozen=True):
+    """What was found of one pack: what is wrong with it ("" when nothing is), its blocks, and those of them that are not intact."""
+
+    pack: PackId
+    fault: str
+    entries: tuple[Entry, ...]
+    bad: frozenset[BlockId]
+    read_bytes: int
+
+
+def audit_pack(objects: Objects, pack: PackId, *, read_data: bool) -> PackAudit:
+    """Compare a listed pack with its name; where it differs, look at each of its blocks. Raises port errors."""
+    key = pack_key(pack)
+    known = objects.index.pack(pack)
+    try:
+        if not read_data:
+            return _audit_size(objects, pack, objects.blobs.size(key) or 0)
+        data = objects.blobs.get(key)
+    except NotFound:  # listed, and collected since
+        return PackAudit(pack, "", (), frozenset(), 0)
+    if block_hash(data) == pack:
+        found = known or read_table(pack, len(data), lambda offset, size: data[offset : offset + size], objects.cipher)
+        return PackAudit(pack, "", found.entries, frozenset(), len(data))
+    objects.suspect_pack(pack)
+    if known is None:
+        return PackAudit(pack, "the pack does not match its hash, and no index says what lies in it", (), frozenset(), len(data))
+    bad = frozenset(entry.block for entry in known.entries if not _holds(objects, data, entry))
+    fault = f"the pack does not match its hash; {len(bad)} of its {len(known.entries)} blocks are damaged"
+    return PackAudit(pack, fault, known.entries, bad, len(data))
+
+
+def _audit_size(objects: Objects, pack: PackId, size_bytes: int) -> PackAudit:
+    key, known = pack_key(pack), objects.index.pack(pack)
+    if known is not None and known.size_bytes == size_bytes:
+        return PackAudit(pack, "", known.entries, frozenset(), 0)
+    if known is not None:
+        fault = f"the pack has {size_bytes} bytes instead of {known.size_bytes}"
+        return PackAudit(pack, fault, known.entries, frozenset(entry.block for entry in known.entries), 0)
+    try:
+        found = read_table(pack, size_bytes, lambda offset, size: objects.blobs.get_range(key, offset, size), objects.cipher)
+    except Damaged as error:
+        return PackAudit(pack, error.happened, (), frozenset(), 0)
+    return PackAudit(pack, "", found.entries, frozenset(), 0)
+
+
+def _holds(objects: Objects, data: bytes, entry: Entry) -> bool:
+    sealed = data[entry.offset_bytes : entry.offset_bytes + entry.size_bytes + objects.cipher.overhead_bytes]
+    try:
+        return block_hash(objects.cipher.open(sealed, label=entry.block)) == entry.block
+    except BadSeal:
+        return False
+
+
+def _needs(snapshots: list[Snapshot]) -> dict[BlockId, list[Snapshot]]:
+    needs: dict[BlockId, list[Snapshot]] = {}
+    for snapshot in snapshots:
+        for block in {ref.block for ref in blocks_of(snapshot)}:
+            needs.setdefault(block, []).append(snapshot)
+    return needs
+
+
+def _hurts(needs: Mapping[BlockId, list[Snapshot]], blocks: Collection[BlockId]) -> tuple[str, ...]:
+    return tuple(hurt(snapshot, block) for block in sorted(blocks) for snapshot in needs.get(block, ()))
 
 
 def kind_of(key: str) -> ObjectKind:
@@ -110,7 +188,9 @@ def kind_of(key: str) -> ObjectKind:
         case ["vault.json"]:
             return ObjectKind.VAULT
         case ["data", _, _]:
-            return ObjectKind.BLOCK
+            return ObjectKind.PACK
+        case ["index", _]:
+            return ObjectKind.INDEX
         case ["snapshots", _, _]:
             return ObjectKind.SNAPSHOT
         case ["receipts", _, _]:
@@ -138,6 +218,8 @@ def _read(objects: Objects, key: str) -> object:
             if receipt_key(receipt.site, receipt.snapshot) != key:
                 raise damaged(key, f"the record is the receipt of {receipt.site} for {receipt.snapshot}")
             return receipt
+        case ObjectKind.INDEX:
+            return read_index(objects.blobs, key)
         case ObjectKind.STATE:
             return None
         case _:

@@ -1,0 +1,95 @@
+"""Packs: many blocks in one object, whose name is the hash of all its bytes (design section 5).
+
+A pack can be proved, copied and carried by somebody who cannot read it. Layout: ``MAGIC``, the sealed blocks one after the other, the
+sealed table of what lies where, the table's length in 8 bytes, little-endian, ``END``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from bridgehead.kernel.hashing import block_hash
+from bridgehead.kernel.ids import BlockId, PackId
+from bridgehead.vault.layout import pack_key
+from bridgehead.vault.records import damaged
+from bridgehead.vault.sealing import BadSeal, Cipher
+
+MAGIC: Final = b"BHPACK1\n"
+END: Final = b"\nBHPACKE"
+TABLE_LABEL: Final = "pack-table"
+_LENGTH: Final = struct.Struct("<Q")
+TAIL_BYTES: Final = _LENGTH.size + len(END)
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One block of a pack: 32 bytes of hash, where its sealed bytes begin, and its size before sealing."""
+
+    hash: bytes
+    offset_bytes: int
+    size_bytes: int
+
+    @property
+    def block(self) -> BlockId:
+        """The block's id."""
+        return BlockId(self.hash.hex())
+
+
+class Pack(msgspec.Struct, frozen=True, array_like=True):
+    """What lies in a pack."""
+
+    hash: bytes
+    size_bytes: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def id(self) -> PackId:
+        """The pack's id."""
+        return PackId(self.hash.hex())
+
+
+class OpenPack:
+    """A pack that is being filled."""
+
+    def __init__(self) -> None:
+        self._data = bytearray(MAGIC)
+        self._entries: list[Entry] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """So far, without the table."""
+        return len(self._data) if self._entries else 0
+
+    def add(self, block: BlockId, size_bytes: int, sealed: bytes) -> None:
+        """Put a sealed block at the end."""
+        self._entries.append(Entry(bytes.fromhex(block), len(self._data), size_bytes))
+        self._data += sealed
+
+    def close(self, cipher: Cipher) -> tuple[Pack, bytearray]:
+        """What is in it, and all its bytes."""
+        table = cipher.seal(msgspec.msgpack.encode(self._entries), label=TABLE_LABEL)
+        self._data += table + _LENGTH.pack(len(table)) + END
+        return Pack(bytes.fromhex(block_hash(memoryview(self._data))), len(self._data), tuple(self._entries)), self._data
+
+
+def read_table(pack: PackId, size_bytes: int, read: Callable[[int, int], bytes], cipher: Cipher) -> Pack:
+    """The table from a pack's end. ``read`` takes offset and size. Raises Damaged; the blocks themselves are not looked at."""
+    tail = read(max(size_bytes - TAIL_BYTES, 0), TAIL_BYTES)
+    if size_bytes < len(MAGIC) + TAIL_BYTES or tail[-len(END) :] != END:
+        raise damaged(pack_key(pack), "the pack has no end: it was cut off, or is none")
+    (length,) = _LENGTH.unpack(tail[: _LENGTH.size])
+    begin = size_bytes - TAIL_BYTES - length
+    if begin < len(MAGIC):
+        raise damaged(pack_key(pack), f"the pack's table is said to have {length} bytes")
+    try:
+        entries = msgspec.msgpack.decode(cipher.open(read(begin, length), label=TABLE_LABEL), type=tuple[Entry, ...])
+    except (BadSeal, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise damaged(pack_key(pack), f"the pack's table cannot be read ({error})") from error
+    for entry in entries:
+        end = entry.offset_bytes + entry.size_bytes + cipher.overhead_bytes
+        if len(entry.hash) != 32 or entry.size_bytes < 0 or not len(MAGIC) <= entry.offset_bytes <= end <= begin:
+            raise damaged(pack_key(pack), "the pack's table names a place outside of the pack")
+    return Pack(bytes.fromhex(pack), size_bytes, entries)

@@ -1,0 +1,85 @@
+"""Writing: blocks are put into packs, packs are stored, the index says what lies where; then records may be committed."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Final
+
+from bridgehead.kernel.ids import BlockId
+from bridgehead.vault.objects import Objects
+from bridgehead.vault.packs import OpenPack, Pack
+from bridgehead.vault.sessions import Session
+
+UPLOADS: Final = 2
+"""Full packs that are on their way at once."""
+INDEXED_EVERY: Final = 8
+"""After so many packs the index is written, so that a save that is killed later does not write them again."""
+
+
+class Writing:
+    """A context manager for one save, replication or repair. Safe for threads. Nothing is durable before ``flush``."""
+
+    def __init__(self, objects: Objects, *, what: str) -> None:
+        self._objects = objects
+        self._session = Session(objects, what=what)
+        self._lock = threading.Lock()
+        self._uploads = threading.Semaphore(UPLOADS)
+        self._open = OpenPack()
+        self._taken: set[BlockId] = set()
+        self._closed: list[Pack] = []
+
+    def __enter__(self) -> Writing:
+        self._session.__enter__()
+        self._objects.index.refresh()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._session.__exit__(kind, error, trace)
+
+    def store_block(self, block: BlockId, data: bytes | memoryview) -> bool:
+        """True when it had to be put into a pack, False when the vault has it (deduplication)."""
+        if self._objects.holds(block, len(data)):
+            return False
+        with self._lock:
+            if block in self._taken:
+                return False
+            self._taken.add(block)
+        sealed = self._objects.cipher.seal(data, label=block)
+        full = None
+        with self._lock:
+            self._open.add(block, len(data), sealed)
+            if self._open.size_bytes >= self._objects.pack_bytes:
+                full, self._open = self._open, OpenPack()
+        if full is not None:
+            self._store(full)
+        return True
+
+    def flush(self) -> None:
+        """On return all blocks are durable, and the index knows them."""
+        with self._lock:
+            last, self._open = self._open, OpenPack()
+        if last.size_bytes:
+            self._store(last)
+        self._write_index(1)
+
+    def _store(self, full: OpenPack) -> None:
+        with self._uploads:
+            pack, data = full.close(self._objects.cipher)
+            self._objects.put_pack(pack, data)
+        with self._lock:
+            self._closed.append(pack)
+        self._write_index(INDEXED_EVERY)
+
+    def _write_index(self, at_least: int) -> None:
+        with self._lock:
+            packs = self._closed if len(self._closed) >= at_least else []
+            if packs:
+                self._closed = []
+        if packs:
+            self._objects.index.add(packs)
+
+    def commit(self, key: str, record: bytes) -> bool:
+        """See ``Session.commit``. Raises Conflict when this writer was set aside."""
+        self.flush()
+        return self._session.commit(key, record)
