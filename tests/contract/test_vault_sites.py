@@ -8,6 +8,7 @@ from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.errors import NotFound, Transient
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId
 from bridgehead.ports.vaults import Vaults
+from bridgehead.testing.vault_damage import flip_in_block
 from bridgehead.testing.vaults_suite import VaultsSuite, stamp
 from bridgehead.vault import SiteVaults, Vault
 
@@ -30,9 +31,7 @@ class TestSiteVaults(VaultsSuite):
 
     def damage(self, vaults: Vaults, snapshot: SnapshotId, site: SiteId) -> bool:
         ref = Vault.open(self.store(site)).snapshot(snapshot).files[0].blocks[-1]
-        block = ref.stored or ref.block
-        path = self.folder / site / "data" / block[:2] / block
-        path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+        flip_in_block(self.folder / site, ref.stored or ref.block)
         return True
 
 
@@ -56,5 +55,8 @@ def test_J01_site_out_of_reach_stops_only_the_calls_that_need_it(tmp_path: Path)
     assert sites.newest(VaultsSuite.workload, site=there).id == saved.id
     assert sites.raw_bytes == 1
     assert sites.wire_bytes == sum(
-        path.stat().st_size for folder in ("data", "snapshots") for path in (tmp_path / "there" / folder).rglob("*") if path.is_file()
+        path.stat().st_size
+        for folder in ("data", "index", "snapshots")
+        for path in (tmp_path / "there" / folder).rglob("*")
+        if path.is_file()
     )

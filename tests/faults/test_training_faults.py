@@ -14,6 +14,7 @@ from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
 from bridgehead.kernel.ids import SiteId, WorkloadId
 from bridgehead.testing.faulty_blobs import Fault, FaultKind, FaultyBlobs, Operation
+from bridgehead.testing.vault_damage import flip_in_block
 from bridgehead.training import Session, SessionOptions, create_vault, open_vault
 from bridgehead.training.state import decode
 from bridgehead.vault import Vault
@@ -75,8 +76,7 @@ def test_V16_restore_walks_back_and_says_what_it_skipped(tmp_path: Path, vault, 
     train(Session(vault, options(tmp_path)), 20)
     newest = vault.newest(W)
     block = next(file for file in vault.snapshot(newest.id).files if file.path == "arrays.safetensors").blocks[-1].block
-    path = tmp_path / "vault" / "data" / block[:2] / block
-    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    flip_in_block(tmp_path / "vault", block)
     session = Session(open_vault(tmp_path / "vault"), options(tmp_path))
     with caplog.at_level(logging.WARNING), session:
         assert session.restore()["w"][0] == 10

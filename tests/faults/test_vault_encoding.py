@@ -10,9 +10,11 @@ from bridgehead.kernel.errors import Permanent
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import Epoch, RunId, SiteId, StepId, WorkloadId
 from bridgehead.model.stamp import Stamp
+from bridgehead.testing.vault_damage import flip_in_block, pack_file
 from bridgehead.vault import Damaged, SiteVaults, Vault
 from bridgehead.vault.encoding import MAX_GENERATION
 from bridgehead.vault.layout import snapshot_name
+from bridgehead.vault.objects import PACK_BYTES
 from bridgehead.vault.records import encode
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot
 
@@ -44,8 +46,8 @@ class Run:
         return {"state.safetensors": to_safetensors(arrays), "log.txt": b"step\n" * 50}
 
 
-def make(folder, *, codec=True) -> Vault:
-    return Vault.init(LocalBlobs(LocalBlobsOptions(str(folder))), codec=codec)
+def make(folder, *, codec=True, pack_bytes=PACK_BYTES) -> Vault:
+    return Vault.init(LocalBlobs(LocalBlobsOptions(str(folder))), codec=codec, pack_bytes=pack_bytes)
 
 
 def reopened(folder) -> Vault:
@@ -101,17 +103,18 @@ def test_first_step_with_equal_moments_and_tied_tensors(tmp_path) -> None:
 
 
 def test_replica_gets_bases_and_nothing_else_and_the_wire_carries_what_is_stored(tmp_path) -> None:
-    source, target = make(tmp_path / "a"), make(tmp_path / "b")
+    source, target = make(tmp_path / "a", pack_bytes=1), make(tmp_path / "b")
     saved = play(source, 4)
     sites = SiteVaults({A: source, B: target})
     last, files = saved[-1]
     assert last.snapshot.pinned
     assert sites.replicate(last.id, source=A, target=B, budget_s=9.0, stamp=STAMP).done
     objects = {ref.block: ref.size_bytes for ref in blocks_of(last.snapshot)}
-    found = {path.name: path.stat().st_size for path in (tmp_path / "b" / "data").rglob("*") if path.is_file()}
-    assert found == objects
-    record = next((tmp_path / "b" / "snapshots" / "train").iterdir())
-    assert sites.wire_bytes == sum(objects.values()) + record.stat().st_size
+    target.place.objects.index.refresh()
+    found = {entry.block: entry.size_bytes for pack in target.place.objects.index.packs() for entry in pack.entries}
+    assert found == objects, "with a pack for each block"
+    folders = ("data", "index", "snapshots")
+    assert sites.wire_bytes == sum(p.stat().st_size for name in folders for p in (tmp_path / "b" / name).rglob("*") if p.is_file())
     receipt = sites.receipt(last.id, site=B, stamp=STAMP)
     assert receipt.blocks == len(objects)
     assert reopened(tmp_path / "b").load(last.id) == files
@@ -129,9 +132,7 @@ def test_V31_damage_in_a_base_is_found_everywhere_and_healed_by_a_copy(tmp_path)
     last, files = play(source, 4)[-1]
     SiteVaults({A: source, B: target}).replicate(last.id, source=A, target=B, budget_s=9.0, stamp=STAMP)
     base = next(ref for ref in last.snapshot.pinned if ref.stored).stored
-    path = tmp_path / "b" / "data" / base[:2] / base
-    data = path.read_bytes()
-    path.write_bytes(data[:99] + bytes([data[99] ^ 1]) + data[100:])
+    pack = flip_in_block(tmp_path / "b", base, at=99)
     vault = reopened(tmp_path / "b")
     for call in (
         lambda: vault.load(last.id),
@@ -142,7 +143,7 @@ def test_V31_damage_in_a_base_is_found_everywhere_and_healed_by_a_copy(tmp_path)
             call()
     assert not (tmp_path / "out").exists()
     (damage,) = vault.verify().damages
-    assert base in damage.key
+    assert pack.name in damage.key
     assert damage.hurts
     assert vault.newest(TRAIN) is None
     sites = SiteVaults({A: source, B: vault})
@@ -151,9 +152,9 @@ def test_V31_damage_in_a_base_is_found_everywhere_and_healed_by_a_copy(tmp_path)
 
 
 def test_V22_missing_base_takes_the_snapshot_from_the_usable_ones(tmp_path) -> None:
-    saved = play(make(tmp_path / "a"), 4)
+    saved = play(make(tmp_path / "a", pack_bytes=1), 4)
     base = next(ref for ref in saved[-1][0].snapshot.pinned if ref.stored).stored
-    (tmp_path / "a" / "data" / base[:2] / base).unlink()
+    pack_file(tmp_path / "a", base).unlink()
     usable = {info.id for info in reopened(tmp_path / "a").list(TRAIN)}
     hurt = {result.id for result, _ in saved if base in {ref.block for ref in blocks_of(result.snapshot)}}
     assert usable == {result.id for result, _ in saved} - hurt

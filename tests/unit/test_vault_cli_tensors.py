@@ -17,6 +17,7 @@ from bridgehead.app.vaults import init_vault
 from bridgehead.cli.main import call
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.model.snapshot import Snapshot
+from bridgehead.testing.vault_damage import flip_in_block
 from bridgehead.vault import Vault
 
 ODD = [("tied.a", "F32", [2, 4], 0, 32), ("tied.b", "F32", [8], 0, 32), ("part", "U8", [10], 20, 30), ("scalar", "BF16", [], 40, 42),
@@ -65,10 +66,7 @@ def test_hashes_of_a_damaged_snapshot_are_left_out_and_the_damage_is_named(vault
     save_file(weights(0), tmp_path / "model.safetensors")
     snapshot = saved(vault, {"model.safetensors": (tmp_path / "model.safetensors").read_bytes()})
     second_of_embed = snapshot.files[0].blocks[2].block
-    path = tmp_path / "v" / "data" / second_of_embed[:2] / second_of_embed
-    data = bytearray(path.read_bytes())
-    data[5] ^= 1
-    path.write_bytes(bytes(data))
+    flip_in_block(tmp_path / "v", second_of_embed, at=5)
     assert call(["vault", "show", str(tmp_path / "v"), "train", "--json"]) == 1
     shown = vault_contents.show(vault, snapshot, hashes=True)
     assert [one.name for one in shown.tensors if one.hash is None] == ["embed"]

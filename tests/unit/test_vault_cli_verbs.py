@@ -355,5 +355,6 @@ def test_empty_vault_is_no_error(shell: Shell) -> None:
     assert "vault save v PATH" in shell("list", "v")
     assert shell.json("status", "v")["workloads"] == []
     assert shell.json("verify", "v") == {
-        "vault": "v", "read_data": False, "intact": True, "blocks": 0, "snapshots": 0, "read_bytes": 0, "unused_blocks": 0, "damages": []
+        "vault": "v", "read_data": False, "intact": True, "packs": 0, "blocks": 0, "snapshots": 0,
+        "read_bytes": 0, "unused_bytes": 0, "damages": [],
     }  # fmt: skip

@@ -28,9 +28,16 @@ def test_every_object_is_as_described(tmp_path: Path) -> None:
     digest = blake3(f'["train",12,0,[["d/a",420,5,["{block}"]]]]'.encode()).hexdigest()[:16]
     assert saved.id == f"train@12.0-{digest}"
     files = f'[{{"blocks":[{{"block":"{block}","offset_bytes":0,"size_bytes":5}}],"mode":420,"path":"d/a","size_bytes":5,"tensors":[]}}]'
+    table = bytes.fromhex("9193c420" + block + "0805")  # MessagePack: one entry, of 32 bytes, offset 8 and size 5
+    pack = b"BHPACK1\n" + b"hello" + table + len(table).to_bytes(8, "little") + b"\nBHPACKE"
+    name = blake3(pack).hexdigest()
+    index = bytes.fromhex("9193c420" + name) + bytes([len(pack)]) + table  # one pack: its name, its size, its table
     expected = {
-        "vault.json": envelope(f'{{"created_s":1.5,"features":["plain-blocks"],"format":1,"id":"{vault.file.id}"}}'),
-        f"data/{block[:2]}/{block}": b"hello",
+        "vault.json": envelope(
+            f'{{"created_s":1.5,"family":"","features":["packs-1"],"format":1,"id":"{vault.file.id}","pack_bytes":33554432}}'
+        ),
+        f"data/{name[:2]}/{name}": pack,
+        f"index/{blake3(index).hexdigest()}": index,
         f"snapshots/train/000000000012-0-{digest}.json": envelope(
             f'{{"context":{{"loss":"2"}},"created_s":1.5,"epoch":0,"files":{files},"id":"{saved.id}","incomplete":[],'
             '"raw_bytes":5,"site":"a","step":12,"workload":"train"}'

@@ -1,4 +1,4 @@
-"""Objects: what two operations of one process do to the same block (M9.1)."""
+"""Objects: what two operations of one process do to the same pack (M9.1)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.objects import Objects
+from bridgehead.vault.packs import OpenPack
+from bridgehead.vault.sealing import Plain
 
-DATA = b"a block that two steps of a run copy at the same time"
-BLOCK = BlockId(block_hash(DATA))
+OPEN = OpenPack()
+OPEN.add(BlockId(block_hash(b"block")), 5, b"block")
+PACK, DATA = OPEN.close(Plain())  # which two steps of a run copy at the same time
 
 
 class SlowLine(LocalBlobs):
@@ -38,25 +41,25 @@ class SlowLine(LocalBlobs):
 
 
 def stored_at_once(line: SlowLine) -> list[bool | Exception]:
-    """What two threads get that store the same block while it is on its way."""
+    """What two threads get that store the same pack while it is on its way."""
     objects = Objects(line)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(objects.store_block, BLOCK, DATA)
+        first = pool.submit(objects.put_pack, PACK, DATA)
         assert line.on_its_way.wait(10)
-        second = pool.submit(objects.store_block, BLOCK, DATA)
+        second = pool.submit(objects.put_pack, PACK, DATA)
         with pytest.raises(TimeoutError):
             second.result(0.1)
         line.arrive.set()
         return [future.exception(10) or future.result() for future in (first, second)]
 
 
-def test_a_block_on_its_way_is_not_sent_a_second_time(tmp_path: Path) -> None:
+def test_a_pack_on_its_way_is_not_sent_a_second_time(tmp_path: Path) -> None:
     line = SlowLine(tmp_path)
     assert stored_at_once(line) == [True, False]
     assert line.puts == 1
 
 
-def test_the_second_sends_a_block_when_the_first_could_not(tmp_path: Path) -> None:
+def test_the_second_sends_a_pack_when_the_first_could_not(tmp_path: Path) -> None:
     line = SlowLine(tmp_path, fails=True)
     first, second = stored_at_once(line)
     assert isinstance(first, Transient)

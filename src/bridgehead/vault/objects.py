@@ -96,6 +96,8 @@ class Objects:
                 # Its name is the hash of these bytes, so what lies there is wrong: a torn write of a store that lost power (V20, V22).
                 self.blobs.delete(key)
                 written = self.blobs.put_new(key, memoryview(data))
+            if self.blobs.size(key) != pack.size_bytes:
+                raise damaged(key, "the pack has another size than what was written", remedy="Look at the store; do not use this vault.")
             self._bad_packs.discard(pack.id)
             self._present.add(pack.id)
             self.trust(pack)

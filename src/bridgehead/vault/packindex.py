@@ -74,11 +74,19 @@ class PackIndex:
             self.damages.pop(key, None)
 
     def add(self, packs: Iterable[Pack]) -> int:
-        """Write down where the blocks of these packs are. Returns the bytes written, 0 when that was known."""
+        """Write down where the blocks of these packs are, and read it back. Returns the bytes written, 0 when that was known.
+
+        Raises Damaged when it reads back differently (V20, V21).
+        """
         packs = tuple(sorted(packs, key=lambda pack: pack.hash))
         data = msgspec.msgpack.encode(packs)
         key = index_key(data)
         written = self._blobs.put_new(key, data)
+        if self._blobs.get(key) != data and not written:
+            self._blobs.delete(key)  # its name is the hash of these bytes, so what lay there was wrong
+            written = self._blobs.put_new(key, data)
+        if written and self._blobs.get(key) != data:
+            raise damaged(key, "the index reads back differently from what was written", remedy="Look at the store; do not use this vault.")
         self._learn(packs)
         self._read.add(key)
         return len(data) if written else 0

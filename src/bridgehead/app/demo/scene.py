@@ -28,6 +28,8 @@ from bridgehead.vault import SiteVaults, Vault
 
 Value = TypeVar("Value")
 SETTLE_S = 30.0
+PACK_BYTES = 256 << 10
+"""A snapshot has some 4 MB: in small packs, a line that is cut in the middle has something to go on from."""
 
 
 class Scene:
@@ -62,7 +64,7 @@ class Scene:
 
     def _set_up(self) -> None:
         for site in SITES:
-            Vault.init(LocalBlobs(LocalBlobsOptions(directory=str(self.places.vault(site)))))
+            Vault.init(LocalBlobs(LocalBlobsOptions(directory=str(self.places.vault(site)))), pack_bytes=PACK_BYTES)
         port_file = self.places.wan / "blobs.port"
         self.start(INFRA, commands.blob_server(self.places.vault(TARGET), port_file))
         self.start(INFRA, commands.relay(self.places, f"127.0.0.1:{self.port_in(port_file)}", rate_bps=self._wan_rate_bps))
