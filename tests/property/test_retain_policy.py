@@ -62,7 +62,7 @@ def test_R6_what_is_needed_stays(history: list[Candidate], policy: Policy, picks
     for bucket_s, count in ((3600, policy.hourly), (86_400, policy.daily)):
         buckets = sorted({one.created_s // bucket_s for one in usable}, reverse=True)[:count]
         for bucket in buckets:
-            last = max((one.created_s for one in usable if one.created_s // bucket_s == bucket))
+            last = max(one.created_s for one in usable if one.created_s // bucket_s == bucket)
             assert any(one.key in stays and one.created_s == last for one in usable)
 
 

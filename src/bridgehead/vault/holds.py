@@ -3,7 +3,7 @@
     holds/<snapshot id>/<hold>.json         the hold: who, why, until when
     holds/<snapshot id>/<hold>.released     who released it, and why; written before the hold is deleted
 
-A hold whose record cannot be read holds for ever: damage must not free what somebody wanted kept. Released holds leave their release behind.
+A hold whose record cannot be read holds for ever: damage must not free what somebody wanted kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import Person, SnapshotId
 from bridgehead.vault.layout import snapshot_name
 from bridgehead.vault.objects import Objects, refuse
-from bridgehead.vault.records import Damaged
+from bridgehead.vault.records import Damaged, damaged
 
 HOLDS_PREFIX: Final = "holds/"
 _HOLD: Final = ".json"
@@ -99,6 +99,15 @@ def held_snapshots(objects: Objects, *, now_s: float) -> frozenset[SnapshotId]:
 def is_held(objects: Objects, snapshot: SnapshotId, *, now_s: float) -> bool:
     """Whether a hold is in force on this one."""
     return any(held.in_force(now_s) for held in _held_under(objects, _prefix(snapshot)))
+
+
+def read_hold(objects: Objects, key: str) -> Hold | Release:
+    """The hold or release at a listed key. Raises NotFound, Damaged."""
+    found = objects.record(key, Release) if key.endswith(_RELEASE) else objects.record(key, Hold)
+    snapshot = found.hold.snapshot if isinstance(found, Release) else found.snapshot
+    if not key.startswith(_prefix(snapshot)) or not key.endswith((_HOLD, _RELEASE)):
+        raise damaged(key, f"the record is about {snapshot}")
+    return found
 
 
 def _held_under(objects: Objects, prefix: str) -> Iterator[Held]:

@@ -52,7 +52,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """How many to keep: the newest ``last``; and the newest of each of the newest so many hours, days and weeks (ISO, UTC) that have any."""
+    """How many to keep: the newest ``last``; and the newest of each of so many hours, days and weeks (ISO, UTC), of those that have any."""
 
     last: int = 0
     hourly: int = 0

@@ -12,7 +12,9 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
 from bridgehead.model.snapshot import Receipt, Snapshot
+from bridgehead.vault.drills import read_drill
 from bridgehead.vault.fences import read_fence
+from bridgehead.vault.holds import read_hold
 from bridgehead.vault.layout import INDEX_PREFIX, VAULT_KEY, epoch_of_fence_key, pack_key, pack_of_key, receipt_key, snapshot_name_of_key
 from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.packindex import read_index
@@ -32,6 +34,8 @@ class ObjectKind(enum.StrEnum):
     SNAPSHOT = "snapshot"
     RECEIPT = "receipt"
     FENCE = "fence"
+    HOLD = "hold"
+    DRILL = "drill"
     STATE = "state"
     UNKNOWN = "unknown"
 
@@ -197,6 +201,10 @@ def kind_of(key: str) -> ObjectKind:
             return ObjectKind.RECEIPT
         case ["fences", _, _]:
             return ObjectKind.FENCE
+        case ["holds", _, _]:
+            return ObjectKind.HOLD
+        case ["drills", _, _]:
+            return ObjectKind.DRILL
         case ["state", *_]:
             return ObjectKind.STATE
         case _:
@@ -218,6 +226,10 @@ def _read(objects: Objects, key: str) -> object:
             if receipt_key(receipt.site, receipt.snapshot) != key:
                 raise damaged(key, f"the record is the receipt of {receipt.site} for {receipt.snapshot}")
             return receipt
+        case ObjectKind.HOLD:
+            return read_hold(objects, key)
+        case ObjectKind.DRILL:
+            return read_drill(objects, key)
         case ObjectKind.INDEX:
             return read_index(objects.blobs, key)
         case ObjectKind.STATE:
