@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId
-from bridgehead.vault.codec.forms import Bits, Form, elements, ordered, unordered, unrotate, unzigzag
 from bridgehead.vault.codec.frame import BadFrame, Codec, Frame, parse
-from bridgehead.vault.codec.planes import ByteArray, gather, unpack
-from bridgehead.vault.codec.predict import CHUNK, Predictor, exact, predict
+from bridgehead.vault.codec.kernels import Prediction, from_planes
+from bridgehead.vault.codec.planes import unpack
+from bridgehead.vault.codec.predict import Predictor, exact
 
 Fetch = Callable[[BlockId], bytes | memoryview]
 """The plain bytes of a base."""
@@ -44,28 +42,11 @@ def decode(data: bytes | memoryview, *, size_bytes: int, fetch: Fetch, block: Bl
 def _plain(frame: Frame, fetch: Fetch) -> bytes:
     if frame.codec in (Codec.RAW, Codec.ZSTD):
         return bytes(unpack(frame.runs[0], frame.size_bytes))
-    planes: list[ByteArray] = [np.frombuffer(unpack(run, frame.count), dtype=np.uint8) for run in frame.runs]
-    bases = _bases(frame, fetch)
-    out = np.empty(frame.count, dtype=f"<u{frame.form.width}")
-    for begin in range(0, frame.count, CHUNK):
-        end = min(begin + CHUNK, frame.count)
-        bits = gather(planes, begin, end)
-        if frame.predictor is None:
-            out[begin:end] = unrotate(bits, frame.form)
-        else:
-            guess = predict(frame.predictor, [(base[begin:end], form) for base, form in bases], frame.parameters, frame.form)
-            out[begin:end] = unordered(ordered(guess, frame.form) + unzigzag(bits), frame.form)
-    return out.tobytes() + frame.tail
-
-
-def _bases(frame: Frame, fetch: Fetch) -> list[tuple[Bits, Form]]:
-    bases = []
-    for base in frame.bases:
-        bits = elements(fetch(base.block), base.form)
-        if len(bits) != frame.count:
-            raise BadFrame(f"base {base.block} has {len(bits)} elements instead of {frame.count}")
-        bases.append((bits, base.form))
-    return bases
+    planes = [unpack(run, frame.count) for run in frame.runs]
+    prediction = None
+    if frame.predictor is not None:
+        prediction = Prediction(frame.predictor, tuple((fetch(base.block), base.form) for base in frame.bases), frame.parameters)
+    return from_planes(planes, frame.count, frame.form, prediction, tail=frame.tail)
 
 
 def _why(frame: Frame) -> str:

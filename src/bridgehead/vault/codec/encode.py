@@ -11,10 +11,11 @@ import numpy as np
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.codec.fit import Parameters, fit
-from bridgehead.vault.codec.forms import Bits, Form, elements, ordered, rotate, zigzag
+from bridgehead.vault.codec.forms import Bits, Form, elements
 from bridgehead.vault.codec.frame import BaseRef, Codec, Frame, compose
-from bridgehead.vault.codec.planes import ByteArray, Level, Method, Run, estimate, pack, room, scatter
-from bridgehead.vault.codec.predict import CHUNK, Predictor, exact, predict, widen
+from bridgehead.vault.codec.kernels import Prediction, to_planes
+from bridgehead.vault.codec.planes import Level, Method, Run, estimate, pack
+from bridgehead.vault.codec.predict import Predictor, exact, widen
 
 MAX_PLAIN_BYTES: Final = 1 << 30
 SAMPLE_RUNS: Final = 16
@@ -109,7 +110,7 @@ def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Seque
         return
     places = _places(len(bits))
     sample = bits[places]
-    yield _Option(Codec.PLANES, _share(rotate(sample, form)))
+    yield _Option(Codec.PLANES, _share(sample, form))
     machine_is_exact: bool | None = None
     epsilons: list[float] = []
     for candidate in candidates:
@@ -138,8 +139,12 @@ def _trials(candidate: Candidate, sample: Bits, places: Any, form: Form, epsilon
             candidate.predictor, widen(sample, form, wide), [widen(bits, base, wide) for bits, base in bases], epsilons=epsilons
         )
     for values in parameters:
-        guess = predict(candidate.predictor, bases, values, form)
-        yield _Option(Codec.PREDICTED, _share(_residual(sample, guess, form)), candidate, values)
+        prediction = Prediction(candidate.predictor, tuple((base.tobytes(), of) for base, of in bases), values)
+        yield _Option(Codec.PREDICTED, _share(sample, form, prediction), candidate, values)
+
+
+def _share(sample: Bits, form: Form, prediction: Prediction | None = None) -> float:
+    return estimate(to_planes(sample.tobytes(), form, prediction)) / sample.nbytes
 
 
 def _fits(candidate: Candidate, form: Form, count: int) -> bool:
@@ -159,35 +164,15 @@ def _places(count: int) -> Any:
     return (begins[:, None] + np.arange(SAMPLE_RUN)).reshape(-1)
 
 
-def _share(bits: Bits) -> float:
-    planes: list[ByteArray] = room(len(bits), _of_width(bits.dtype.itemsize))
-    scatter(bits, planes, 0)
-    return estimate(planes) / bits.nbytes
-
-
-def _of_width(width: int) -> Form:
-    return {1: Form.BYTES, 2: Form.INT16, 4: Form.INT32, 8: Form.INT64}[width]
-
-
-def _residual(bits: Bits, guess: Bits, form: Form) -> Bits:
-    return zigzag(ordered(bits, form) - ordered(guess, form))
-
-
 def _frame(data: bytes | memoryview, bits: Bits, form: Form, option: _Option, block: BlockId) -> Frame:
     if option.codec is Codec.RAW:
         return Frame(Codec.RAW, form, len(data), block, (Run(Method.STORED, data),))
     if option.codec is Codec.ZSTD:
         return Frame(Codec.ZSTD, form, len(data), block, (pack(np.frombuffer(data, np.uint8), (Level.USUAL, Level.THOROUGH)),))
-    candidate = option.candidate
-    bases = [(elements(base.data, base.form), base.form) for base in candidate.bases] if candidate else []
-    planes = room(len(bits), form)
-    for begin in range(0, len(bits), CHUNK):
-        chunk = bits[begin : begin + CHUNK]
-        if candidate is None:
-            scatter(rotate(chunk, form), planes, begin)
-        else:
-            guess = predict(candidate.predictor, [(base[begin : begin + CHUNK], each) for base, each in bases], option.parameters, form)
-            scatter(_residual(chunk, guess, form), planes, begin)
+    candidate, prediction = option.candidate, None
+    if candidate is not None:
+        prediction = Prediction(candidate.predictor, tuple((base.data, base.form) for base in candidate.bases), option.parameters)
+    planes = to_planes(data, form, prediction)
     return Frame(
         option.codec,
         form,
