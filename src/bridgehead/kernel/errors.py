@@ -43,6 +43,8 @@ class ErrorCode(enum.StrEnum):
     VAULT_FENCED = "vault-fenced"
     VAULT_NOT_FOUND = "vault-not-found"
     VAULT_FULL = "vault-full"
+    VAULT_BUSY = "vault-busy"
+    VAULT_LOCKED = "vault-locked"
     PORT_NOT_FOUND = "port-not-found"
     PORT_CONFLICT = "port-conflict"
     PORT_PERMANENT = "port-permanent"
@@ -79,6 +81,8 @@ TABLE: Final[dict[ErrorCode, ErrorEntry]] = {
     ErrorCode.VAULT_FENCED: ErrorEntry("The writer's epoch is closed by a fence", ExitCode.NEGATIVE),
     ErrorCode.VAULT_NOT_FOUND: ErrorEntry("No such vault or snapshot", ExitCode.NOT_FOUND),
     ErrorCode.VAULT_FULL: ErrorEntry("No space left for the vault", ExitCode.UNAVAILABLE),
+    ErrorCode.VAULT_BUSY: ErrorEntry("Another process does this already", ExitCode.BUSY),
+    ErrorCode.VAULT_LOCKED: ErrorEntry("The vault is encrypted and does not open with what was given", ExitCode.USAGE),
     ErrorCode.PORT_NOT_FOUND: ErrorEntry("The outside system does not know this object", ExitCode.NOT_FOUND),
     ErrorCode.PORT_CONFLICT: ErrorEntry("The outside system is in another state than assumed", ExitCode.UNAVAILABLE),
     ErrorCode.PORT_PERMANENT: ErrorEntry("The outside system refused", ExitCode.UNAVAILABLE),

@@ -1,0 +1,98 @@
+"""Credentials: what a person or a job has to open a vault: a passphrase, age identities, a raw key."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+
+PASSPHRASE_VARIABLE: Final = "BRIDGEHEAD_PASSPHRASE"
+KEY_FILE_VARIABLE: Final = "BRIDGEHEAD_KEY_FILE"
+RAW_KEY_BYTES: Final = 32
+_HEX_KEY: Final = re.compile(rb"\s*([0-9A-Fa-f]{64})\s*")
+_LARGEST_FILE_BYTES: Final = 1 << 20
+
+
+class Credentials:
+    """All of it is tried. Shows nothing of itself in logs and tracebacks."""
+
+    def __init__(self, *, passphrase: str | None = None, identities: tuple[str, ...] = (), raw_key: bytes | None = None) -> None:
+        self.passphrase = passphrase
+        self.identities = identities
+        self.raw_key = raw_key
+
+    def __bool__(self) -> bool:
+        return bool(self.passphrase or self.identities or self.raw_key)
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.words})"
+
+    @property
+    def words(self) -> str:
+        """What there is, for messages: kinds and numbers only."""
+        kinds = ["a passphrase"] if self.passphrase else []
+        kinds += [f"{len(self.identities)} age {'identity' if len(self.identities) == 1 else 'identities'}"] if self.identities else []
+        kinds += ["a raw key"] if self.raw_key else []
+        return " and ".join(kinds) or "no key"
+
+
+def credentials(environ: Mapping[str, str]) -> Credentials:
+    """From BRIDGEHEAD_PASSPHRASE and the file that BRIDGEHEAD_KEY_FILE names. Raises BAD_USAGE: one is empty, or the file is no key."""
+    file = environ.get(KEY_FILE_VARIABLE)
+    found = read_key_file(Path(file)) if file else Credentials()
+    return Credentials(
+        passphrase=passphrase_of(environ, PASSPHRASE_VARIABLE), identities=found.identities, raw_key=found.raw_key
+    )  # fmt: skip
+
+
+def passphrase_of(environ: Mapping[str, str], variable: str) -> str | None:
+    """The passphrase in a variable, in normal form (NFC), None when it is not set. Raises BAD_USAGE for an empty one."""
+    text = environ.get(variable)
+    if text == "":
+        raise _refused(variable, "it is set, and empty: a passphrase that got lost on its way would leave everything in clear")
+    return None if text is None else unicodedata.normalize("NFC", text)
+
+
+def read_key_file(file: Path) -> Credentials:
+    """A file of age identities (X25519), or a raw key: 32 bytes, or 64 hexadecimal digits. Raises BAD_USAGE."""
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_LARGEST_FILE_BYTES)
+    except OSError as error:
+        raise _refused(str(file), error.strerror or str(error)) from error
+    if len(data) == RAW_KEY_BYTES:
+        return Credentials(raw_key=data)
+    if (digits := _HEX_KEY.fullmatch(data)) is not None:
+        return Credentials(raw_key=bytes.fromhex(digits[1].decode()))
+    if data.startswith((b"age-encryption.org/", b"-----BEGIN AGE")):
+        raise _refused(str(file), "it is encrypted itself: decrypt it first")
+    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not lines or not all(_is_identity(line) for line in lines):
+        raise _refused(
+            str(file), "it holds neither age identities (AGE-SECRET-KEY-1...) nor a raw key (32 bytes, or 64 hexadecimal digits)"
+        )
+    return Credentials(identities=tuple(lines))
+
+
+def _is_identity(text: str) -> bool:
+    import pyrage  # only where there is such a file
+
+    try:
+        return bool(pyrage.x25519.Identity.from_str(text))
+    except pyrage.IdentityError:
+        return False
+
+
+def _refused(subject: str, happened: str) -> BridgeheadError:
+    return BridgeheadError(
+        ErrorCode.BAD_USAGE,
+        tried="read a key",
+        subject=subject,
+        happened=happened,
+        remedy=f"{PASSPHRASE_VARIABLE} holds a passphrase; {KEY_FILE_VARIABLE} or --key-file names a file with a key.",
+    )
