@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -16,9 +16,12 @@ from bridgehead.vault.layout import pack_key, snapshot_name
 from bridgehead.vault.objects import WORKERS, Objects, parallel, refuse
 from bridgehead.vault.packs import Pack
 from bridgehead.vault.records import damaged
-from bridgehead.vault.sessions import Session
+from bridgehead.vault.sessions import open_session
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, refs_of
 from bridgehead.vault.vaultfile import CODEC
+
+if TYPE_CHECKING:
+    from bridgehead.vault.crypt.ring import KeyRing
 
 IN_FLIGHT_BYTES: Final = 256 << 20
 """Packs that are in memory at once, at most."""
@@ -31,6 +34,7 @@ class Place(msgspec.Struct, frozen=True):
     catalog: Catalog
     encodes: bool = False
     family: str = ""
+    ring: KeyRing | None = None
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -53,7 +57,7 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
         Conflict: this replication was set aside by a collection at the target; again, it goes on.
     """
     _check(snapshot, source, target)
-    with Session(target.objects, what=f"replicate {snapshot.id}") as session:
+    with open_session(target.objects, f"replicate {snapshot.id}") as session:
         target.objects.index.refresh()
         missing = missing_packs(snapshot, source.objects, target.objects)
         unsent = _send(snapshot, missing, source.objects, target.objects, pace)
@@ -74,11 +78,15 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
 def _check(snapshot: Snapshot, source: Place, target: Place) -> None:
     if source.family != target.family:
         raise refuse(
-            "its packs are sealed with another key than those of the target's vault",
+            "the two vaults are of different families: what is sealed with the key of one cannot be read with that of the other",
             tried="replicate a snapshot",
             subject=snapshot.id,
             remedy="Make the target's vault with `bridgehead vault init TARGET --like SOURCE`.",
         )
+    if source.ring is not None and target.ring is not None:
+        from bridgehead.vault.crypt.keys import share  # brings cryptography and age, which plain vaults do without
+
+        share(source.ring, target.ring, target.objects.blobs)
     if not target.encodes and any(ref.stored for ref in refs_of(snapshot)):
         raise refuse(
             "its blocks are encoded, and the target's vault was made without encoding",

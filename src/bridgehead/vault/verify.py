@@ -36,6 +36,7 @@ class ObjectKind(enum.StrEnum):
     FENCE = "fence"
     HOLD = "hold"
     DRILL = "drill"
+    KEY = "key"
     STATE = "state"
     UNKNOWN = "unknown"
 
@@ -146,7 +147,10 @@ def audit_pack(objects: Objects, pack: PackId, *, read_data: bool) -> PackAudit:
         return PackAudit(pack, "", found.entries, frozenset(), len(data))
     objects.suspect_pack(pack)
     if known is None:
-        return PackAudit(pack, "the pack does not match its hash, and no index says what lies in it", (), frozenset(), len(data))
+        try:
+            known = read_table(pack, len(data), lambda offset, size: data[offset : offset + size], objects.cipher)
+        except Damaged:
+            return PackAudit(pack, "the pack does not match its hash, and nothing says what lies in it", (), frozenset(), len(data))
     bad = frozenset(entry.block for entry in known.entries if not _holds(objects, data, entry))
     fault = f"the pack does not match its hash; {len(bad)} of its {len(known.entries)} blocks are damaged"
     return PackAudit(pack, fault, known.entries, bad, len(data))
@@ -205,6 +209,8 @@ def kind_of(key: str) -> ObjectKind:
             return ObjectKind.HOLD
         case ["drills", _, _]:
             return ObjectKind.DRILL
+        case ["keys", _, _]:
+            return ObjectKind.KEY
         case ["state", *_]:
             return ObjectKind.STATE
         case _:
@@ -232,6 +238,11 @@ def _read(objects: Objects, key: str) -> object:
             return read_drill(objects, key)
         case ObjectKind.INDEX:
             return read_index(objects.blobs, key)
+        case ObjectKind.KEY:
+            from bridgehead.vault.crypt.keys import check  # brings cryptography and age, which plain vaults do without
+
+            check(objects.blobs, key)
+            return None
         case ObjectKind.STATE:
             return None
         case _:

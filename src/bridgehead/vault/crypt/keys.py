@@ -20,8 +20,10 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.crypt.credentials import KEY_FILE_VARIABLE, PASSPHRASE_VARIABLE, Credentials
 from bridgehead.vault.crypt.recipients import Recipient, identity_for, is_vouched, unwrap, vouched, wrap
-from bridgehead.vault.crypt.ring import DataKey, KeyRing
+from bridgehead.vault.crypt.ring import DataKey, KeyRing, RingCipher
+from bridgehead.vault.crypt.sealed import SealedBlobs
 from bridgehead.vault.records import Damaged, damaged, decode, encode
+from bridgehead.vault.sealing import Cipher
 
 KEYS_PREFIX: Final = "keys/"
 _RECIPIENT_KEY: Final = re.compile(r"keys/([0-9a-f]{16})/recipient\.json")
@@ -111,6 +113,19 @@ def unlock(blobs: Blobs, *, family: str, credentials: Credentials) -> KeyRing:
     return ring
 
 
+class Founding(msgspec.Struct, frozen=True):
+    """What a new sealed vault begins with."""
+
+    ring: KeyRing
+    recipients: tuple[Recipient, ...]
+
+
+def sealed(blobs: Blobs, ring: KeyRing) -> tuple[Blobs, Cipher]:
+    """A vault's store as all other code sees it, and the cipher of its packs."""
+    store = SealedBlobs(blobs, cipher=RingCipher(ring, "records"), names_key=ring.names_key)
+    return store, RingCipher(ring, "blocks")
+
+
 def found_family(blobs: Blobs, ring: KeyRing, recipients: Iterable[Recipient]) -> None:
     """Give all keys of the ring to these recipients. Before ``vault.json`` is written, or to add one."""
     for recipient in recipients:
@@ -164,6 +179,14 @@ def rotate(blobs: Blobs, ring: KeyRing, *, now_s: float) -> DataKey:
     new = unfinished or ring.draw(now_s=max(now_s, ring.active.made_s + 1e-3))
     spread(blobs, KeyRing([ring.root, new]), folder)
     return new
+
+
+def share(source: KeyRing, target: KeyRing, blobs: Blobs) -> None:
+    """Give the recipients of another vault of the family, in ``blobs``, the keys drawn here since: packs are copied as they are."""
+    lacking = [key for key in source.keys if target.find(key.id) is None]
+    if lacking:
+        spread(blobs, KeyRing([target.root, *lacking]))
+        target.find(lacking[-1].id)
 
 
 def spread(blobs: Blobs, ring: KeyRing, folder: Folder | None = None) -> None:

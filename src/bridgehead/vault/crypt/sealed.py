@@ -6,11 +6,11 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from bridgehead.kernel.errors import Permanent
+from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.ports.blobs import BlobDigest, Blobs
 from bridgehead.vault.crypt.names import STRANGE, SealedNames
-from bridgehead.vault.records import damaged
+from bridgehead.vault.records import Damaged, damaged
 from bridgehead.vault.sealing import BadSeal, Cipher
 
 CLEAR: Final = ("data/", "keys/")
@@ -67,11 +67,18 @@ class SealedBlobs:
         return BlobDigest(block_hash(value), len(value))
 
     def size(self, key: str) -> int | None:
-        """See the port. Of a sealed value it costs reading it: its size in the store tells little."""
+        """See the port. Of a sealed value it costs reading it: its size in the store tells little. Of a damaged one, that size is given."""
         if _is_clear(key):
             return self._blobs.size(key)
         stored = self._blobs.size(self._names.seal(key))
-        return stored if stored is None or STRANGE in key else len(self.get(key))
+        if stored is None:
+            return None
+        try:
+            return len(self.get(key))
+        except Damaged:
+            return stored
+        except NotFound:  # removed in this moment
+            return None
 
     def list(self, prefix: str) -> Iterator[str]:
         """See the port: plain keys, sorted as such."""
