@@ -11,8 +11,10 @@ from safetensors.numpy import save_file
 from bridgehead.kernel.errors import Conflict
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 from bridgehead.training import SessionOptions, create_vault
-from bridgehead.training.completeness import MarkKind, Watcher, file_fault, signature_of
 from bridgehead.training.ingest import Ingest, place
+from bridgehead.vault.checkpoints import signature_of
+from bridgehead.vault.completeness import Watcher, file_fault
+from bridgehead.vault.marks import MarkKind
 
 W = WorkloadId("w")
 PATTERN = re.compile(r"step-([0-9]+)(?:\.pt)?")

@@ -1,6 +1,6 @@
 """Ingest: whole checkpoints of a folder into the vault, and one back out of it.
 
-A checkpoint is held by hard links while it is read, so that the trainer may rotate it away meanwhile (V13); one that is changed meanwhile
+A checkpoint is held while it is read, so that the trainer may rotate it away meanwhile (V13); one that is changed meanwhile
 is not committed, and older snapshots stay as they are (V11).
 """
 
@@ -11,15 +11,17 @@ import os
 import shutil
 from pathlib import Path
 
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import Epoch, SnapshotId
-from bridgehead.training.completeness import Checkpoint, MarkKind, Signature, signature_of
 from bridgehead.training.options import SessionOptions
 from bridgehead.vault import SaveResult, Vault
+from bridgehead.vault.checkpoints import Checkpoint, Signature, signature_of
+from bridgehead.vault.context import own_paths
+from bridgehead.vault.held import gone, held
+from bridgehead.vault.marks import MarkKind
+from bridgehead.vault.watch import FORM, NAME
 
 log = logging.getLogger("bridgehead.training")
-NAME, FORM = "checkpoint", "checkpoint-form"
-"""Keys of a snapshot's context: the name of the checkpoint in its folder, and whether it is a file or a folder."""
 
 
 class Ingest:
@@ -69,26 +71,18 @@ class Ingest:
 
     def _save(self, checkpoint: Checkpoint, epoch: Epoch) -> SaveResult:
         hold = self._directory.with_name(f".{self._directory.name}.hold-{os.getpid()}")
-        shutil.rmtree(hold, ignore_errors=True)
         try:
-            for name, *_ in checkpoint.signature:
-                target = hold / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(checkpoint.path if checkpoint.path.is_file() else checkpoint.path / name, target)
-            if signature_of(hold) != checkpoint.signature:
-                raise _gone(checkpoint, "it changed after it had looked whole")
-            return self._vault.save(
-                hold,
-                workload=self._options.workload,
-                step=checkpoint.step,
-                epoch=epoch,
-                site=self._options.site,
-                context={NAME: checkpoint.path.name, FORM: "folder" if checkpoint.path.is_dir() else "file"},
-            )
+            with held(checkpoint, hold, known=lambda source, place: None) as sources:
+                return self._vault.save(
+                    sources,
+                    workload=self._options.workload,
+                    step=checkpoint.step,
+                    epoch=epoch,
+                    site=self._options.site,
+                    context={NAME: checkpoint.path.name, FORM: "file" if checkpoint.is_file else "folder"},
+                )
         except OSError as error:
-            raise _gone(checkpoint, str(error)) from error
-        finally:
-            shutil.rmtree(hold, ignore_errors=True)
+            raise gone(checkpoint, str(error)) from error
 
 
 def place(vault: Vault, snapshot: SnapshotId, directory: Path, *, mark: MarkKind) -> Path:
@@ -97,28 +91,20 @@ def place(vault: Vault, snapshot: SnapshotId, directory: Path, *, mark: MarkKind
     Raises port errors of ``Vault.restore``: Conflict when something else has that name.
     """
     record = vault.snapshot(snapshot)
+    paths = own_paths(record)
     target = directory / record.context.get(NAME, f"step-{record.step}")
     directory.mkdir(parents=True, exist_ok=True)
     if record.context.get(FORM) == "file":
         folder = directory / f".{target.name}.placing"
         shutil.rmtree(folder, ignore_errors=True)
-        vault.restore(snapshot, to=folder)
-        (folder / record.files[0].path).replace(target)
+        (name,) = paths
+        vault.restore(snapshot, to=folder, only=paths)
+        (folder / name).replace(target)
         folder.rmdir()
     else:
-        vault.restore(snapshot, to=target)
+        vault.restore(snapshot, to=target, only=paths if len(paths) < len(record.files) else ())
     if mark.beside:
         temporary = directory / f".{mark.beside}.placing"
         temporary.write_text(target.name, encoding="utf-8")
         temporary.replace(directory / mark.beside)
     return target
-
-
-def _gone(checkpoint: Checkpoint, happened: str) -> BridgeheadError:
-    return BridgeheadError(
-        ErrorCode.BAD_INPUT,
-        tried="save a checkpoint",
-        subject=str(checkpoint.path),
-        happened=happened,
-        remedy="The next whole one will be saved; older snapshots are untouched.",
-    )

@@ -26,7 +26,6 @@ import msgspec
 from bridgehead.kernel.errors import BridgeheadError, PortError
 from bridgehead.kernel.ids import SnapshotId
 from bridgehead.ports.training import Continue, OrderEnvelope, Release, SaveAndHold, TrainerState, TrainingProgress
-from bridgehead.training.completeness import Checkpoint, MarkKind, Watcher
 from bridgehead.training.control import ControlFolder
 from bridgehead.training.ingest import Ingest, place
 from bridgehead.training.opening import open_vault
@@ -34,6 +33,9 @@ from bridgehead.training.options import SessionOptions, required
 from bridgehead.training.standby import check_release
 from bridgehead.training.wrapped import WrappedTrainer
 from bridgehead.vault import Vault
+from bridgehead.vault.checkpoints import Checkpoint
+from bridgehead.vault.completeness import Watcher
+from bridgehead.vault.marks import MarkKind
 
 log = logging.getLogger("bridgehead.training")
 

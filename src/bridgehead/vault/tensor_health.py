@@ -13,7 +13,8 @@ import msgspec
 import numpy as np
 
 from bridgehead.model.snapshot import FileEntry, Snapshot
-from bridgehead.vault.tensor_ledger import Alarm, AlarmCode, Fate, Known, Role, alarm_of, fate, tensors_of
+from bridgehead.vault.tensor_alarm import Alarm, AlarmCode, alarm_of
+from bridgehead.vault.tensor_ledger import Fate, Known, Role, fate, tensors_of
 
 Read = Callable[[Snapshot, FileEntry, int, int], Iterator[bytes | memoryview]]
 """(snapshot, file, offset, size) -> the bytes, in pieces."""
@@ -121,15 +122,14 @@ class _Reading:
         found = [self._unknown([name for name in now if name not in known])] if len(known) < len(now) else []
         measured = {name: self._health(last, name) for name in known}
         total = sum(one.elements for one in measured.values())
-        for code, count in ((AlarmCode.NAN, lambda one: one.nan), (AlarmCode.INF, lambda one: one.inf)):
-            hurt = [name for name, one in measured.items() if count(one)]
+        for code in (AlarmCode.NAN, AlarmCode.INF):
+            hurt = {name: count for name, one in measured.items() if (count := _count(one, code))}
             if hurt:
-                share = sum(count(measured[name]) for name in hurt) / total
-                since = self._since(hurt, count)
+                since = self._since(list(hurt), code)
                 what = "NaN" if code is AlarmCode.NAN else "infinite elements"
-                worst = ", ".join(f"{name} ({count(measured[name]) / measured[name].elements:.1%})" for name in hurt[:_NAMED])
+                worst = ", ".join(f"{name} ({hurt[name] / measured[name].elements:.1%})" for name in list(hurt)[:_NAMED])
                 more = f" and {len(hurt) - _NAMED} more" if len(hurt) > _NAMED else ""
-                text = f"{what} in {worst}{more}; {share:.2%} of all elements; since step {since}"
+                text = f"{what} in {worst}{more}; {sum(hurt.values()) / total:.2%} of all elements; since step {since}"
                 found.append(alarm_of(newest, code, tuple(hurt), text, since_step=since))
         if last:
             found += self._against_before(measured)
@@ -166,13 +166,13 @@ class _Reading:
         text = f"{len(names)} tensors have a dtype whose values are not known here ({', '.join(dtypes[:_NAMED])}): cannot tell"
         return alarm_of(newest, AlarmCode.CANNOT_TELL, tuple(names), text, since_step=newest.step)
 
-    def _since(self, hurt: list[str], count: Callable[[Health], int]) -> int:
+    def _since(self, hurt: list[str], code: AlarmCode) -> int:
         """The first step, without a break up to the newest, in which any of these tensors is hurt."""
         since = self._chain[-1].step
         for number in range(len(self._chain) - 2, -1, -1):
             here = self._of(number)
             names = [name for name in hurt if name in here and is_known(here[name].tensor.dtype)]
-            if not any(count(self._health(number, name)) for name in names):
+            if not any(_count(self._health(number, name), code) for name in names):
                 break
             since = self._chain[number].step
         return since
@@ -195,3 +195,7 @@ class _Reading:
                 found = health(tensor.dtype, pieces)
             self._read_already[(number, name)] = found
         return found
+
+
+def _count(one: Health, code: AlarmCode) -> int:
+    return one.nan if code is AlarmCode.NAN else one.inf

@@ -14,58 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-import msgspec
-
-from bridgehead.kernel.ids import BlockId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import FileEntry, Snapshot, TensorEntry
-
-
-class AlarmCode(enum.StrEnum):
-    """What is wrong. The codes are stable: scripts refer to them."""
-
-    NO_TENSOR_CHANGED = "no-tensor-changed"
-    WEIGHTS_FROZEN = "weights-frozen"
-    OPTIMIZER_FROZEN = "optimizer-frozen"
-    SHARD_FROZEN = "shard-frozen"
-    SHARD_MISSING = "shard-missing"
-    FILE_MISSING = "file-missing"
-    FILE_CUT_OFF = "file-cut-off"
-    TENSOR_MISSING = "tensor-missing"
-    TENSOR_NEW = "tensor-new"
-    DTYPE_CHANGED = "dtype-changed"
-    SHAPE_CHANGED = "shape-changed"
-    NAN = "nan"
-    INF = "inf"
-    ALL_ZERO = "all-zero"
-    NORM_JUMP = "norm-jump"
-    CANNOT_TELL = "cannot-tell"
-
-
-class Severity(enum.StrEnum):
-    """How bad. ``UNKNOWN``: it could not be judged, which is not the same as fine."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    UNKNOWN = "unknown"
-
-
-class Alarm(msgspec.Struct, frozen=True):
-    """One finding about one snapshot.
-
-    Attributes:
-        since_step: the first saved step for which it holds without a break up to ``step``.
-        subjects: the tensors, as ``name`` or, where several files have that name, ``file: name``; files for codes about files. All of them.
-        text: a sentence for people.
-    """
-
-    code: AlarmCode
-    severity: Severity
-    workload: WorkloadId
-    snapshot: SnapshotId
-    step: int
-    since_step: int
-    subjects: tuple[str, ...]
-    text: str
+from bridgehead.vault.tensor_alarm import Alarm, AlarmCode, alarm_of
 
 
 class Role(enum.StrEnum):
@@ -94,12 +45,13 @@ class Known(NamedTuple):
 
 
 _MOMENTS: Final = frozenset(
-    "exp_avg exp_avg_sq max_exp_avg_sq momentum momentum_buffer square_avg grad_avg acc_delta moment1 moment2 mu nu".split()
+    {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum", "momentum_buffer", "square_avg", "grad_avg", "acc_delta"}
+    | {"moment1", "moment2", "mu", "nu"}
 )
 _SHORT_MOMENTS: Final = frozenset({"m", "v"})
-_MASTERS: Final = frozenset("master master_weights fp32 fp32_params fp32_flat_groups single_partition_of_fp32_groups".split())
-_OPTIMIZERS: Final = frozenset("optimizer optim optimizer_state optimizer_states opt_state".split())
-_COUNTERS: Final = frozenset("step steps epoch seed rng rng_state scheduler lr_scheduler iteration".split())
+_MASTERS: Final = frozenset({"master", "master_weights", "fp32", "fp32_params", "fp32_flat_groups", "single_partition_of_fp32_groups"})
+_OPTIMIZERS: Final = frozenset({"optimizer", "optim", "optimizer_state", "optimizer_states", "opt_state"})
+_COUNTERS: Final = frozenset({"step", "steps", "epoch", "seed", "rng", "rng_state", "scheduler", "lr_scheduler", "iteration"})
 _SEPARATOR: Final = re.compile(r"[./:|\[\]]+")
 _SERIES: Final = re.compile(r"(?P<head>.*)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,6})(?P<tail>\.[A-Za-z0-9.]+)?")
 _NAMED: Final = 3
@@ -232,15 +184,17 @@ class _Pairs:
 def _frozen(pairs: _Pairs) -> list[Alarm]:
     pair = pairs.pair(0)
     found: list[Alarm] = []
-    rules: tuple[tuple[AlarmCode, Callable[[_Pair], bool], Callable[[_Pair], list[str]], str], ...] = (
-        (AlarmCode.NO_TENSOR_CHANGED, lambda one: one.nothing_changed, lambda one: list(one.fates), "no tensor changed since step {}"),
-        (AlarmCode.WEIGHTS_FROZEN, lambda one: one.weights_frozen, lambda one: one.of(Role.WEIGHTS), "no weight changed since step {}, while other tensors do"),
-        (AlarmCode.OPTIMIZER_FROZEN, lambda one: one.optimizer_frozen, lambda one: one.of(Role.OPTIMIZER), "the optimizer's state has not changed since step {}, while weights do"),
-    )  # fmt: skip
-    for code, holds, subjects, text in rules:
-        since = pairs.since(holds)
-        if since is not None:
-            found.append(_alarm(pair.after, code, subjects(pair), text.format(since), since=since))
+    since = pairs.since(lambda one: one.nothing_changed)
+    if since is not None:
+        found.append(_alarm(pair.after, AlarmCode.NO_TENSOR_CHANGED, pair.fates, f"no tensor changed since step {since}", since=since))
+    since = pairs.since(lambda one: one.weights_frozen)
+    if since is not None:
+        text = f"no weight changed since step {since}, while other tensors do"
+        found.append(_alarm(pair.after, AlarmCode.WEIGHTS_FROZEN, pair.of(Role.WEIGHTS), text, since=since))
+    since = pairs.since(lambda one: one.optimizer_frozen)
+    if since is not None:
+        text = f"the optimizer's state has not changed since step {since}, while weights do"
+        found.append(_alarm(pair.after, AlarmCode.OPTIMIZER_FROZEN, pair.of(Role.OPTIMIZER), text, since=since))
     if not found and len(pairs.chain) > 2:
         stuck = pair.frozen_files() - pairs.pair(1).frozen_files()
         moved = {stepless(file.path, pairs.pair(1).after.step) for file in pairs.pair(1).after.files if file.tensors}
@@ -317,19 +271,8 @@ def _lost_files(pair: _Pair, gone: Iterable[str]) -> _Lost:
     return _Lost(shards, others)
 
 
-_CRITICAL: Final = frozenset(AlarmCode) - {
-    *(AlarmCode.TENSOR_NEW, AlarmCode.FILE_MISSING, AlarmCode.SHARD_FROZEN, AlarmCode.ALL_ZERO, AlarmCode.NORM_JUMP, AlarmCode.CANNOT_TELL)
-}
-
-
 def _alarm(snapshot: Snapshot, code: AlarmCode, subjects: Iterable[str], text: str, *, since: int | None = None) -> Alarm:
     return alarm_of(snapshot, code, tuple(subjects), text, since_step=snapshot.step if since is None else since)
-
-
-def alarm_of(snapshot: Snapshot, code: AlarmCode, subjects: tuple[str, ...], text: str, *, since_step: int) -> Alarm:
-    """An alarm with the severity of its code."""
-    severity = Severity.CRITICAL if code in _CRITICAL else Severity.UNKNOWN if code is AlarmCode.CANNOT_TELL else Severity.WARNING
-    return Alarm(code, severity, snapshot.workload, snapshot.id, snapshot.step, since_step, subjects, text)
 
 
 def _payload(snapshot: Snapshot) -> dict[str, tuple[BlockId, ...]]:
