@@ -4,8 +4,8 @@ import pytest
 
 from bridgehead.model.snapshot import TensorEntry
 from bridgehead.vault.codec import Form, Predictor
-from bridgehead.vault.encoding import ALIGNED_BYTES, aligned, slots_of
-from bridgehead.vault.pairing import Family, Guess, Slot, in_order
+from bridgehead.vault.encoding import ALIGNED_ELEMENTS, aligned, slots_of
+from bridgehead.vault.pairing import Family, Guess, Slot
 
 
 def slot(name: str, form: Form = Form.FLOAT32, *, shape: tuple[int, ...] = (8, 8), first: int = 0) -> Slot:
@@ -27,7 +27,8 @@ def test_moments_master_and_copy_are_found_by_usual_names(weights: str, first: s
     assert Guess(Predictor.SQUARES, ((1, True), (3, True), (3, False))) in list(family.guesses(1))
     assert Guess(Predictor.ADAM, ((2, True), (3, False), (1, False))) in list(family.guesses(2))
     assert Guess(Predictor.SCALED, ((3, True),)) in list(family.guesses(3))
-    assert in_order(slots) == [[3], [1], [2], [0]]
+    assert family.members() == [[3, 1, 2, 0]], "what predicts comes first"
+    assert [family.predicts(index) for index in range(4)] == [False, True, True, True], "a copy is of no use for the others"
 
 
 def test_other_layers_shapes_and_places_are_no_kin() -> None:
@@ -58,13 +59,17 @@ def test_slots_say_what_a_piece_holds() -> None:
 
 
 def test_copy_is_cut_at_the_places_of_its_master() -> None:
-    tensors = [tensor("copy", "BF16", 8, 5 * ALIGNED_BYTES // 2), tensor("master", "F32", 8 + 5 * ALIGNED_BYTES // 2, 5 * ALIGNED_BYTES)]
-    places = [(8, 2 * ALIGNED_BYTES), (8 + 2 * ALIGNED_BYTES, ALIGNED_BYTES // 2)]
-    places += [
-        (8 + 5 * ALIGNED_BYTES // 2 + at, min(2 * ALIGNED_BYTES, 5 * ALIGNED_BYTES - at))
-        for at in range(0, 5 * ALIGNED_BYTES, 2 * ALIGNED_BYTES)
-    ]
+    size = 5 * ALIGNED_ELEMENTS
+    tensors = [tensor("copy", "BF16", 8, size), tensor("master", "F32", 8 + size, 2 * size)]
+    places = [(8, 4 * ALIGNED_ELEMENTS), (8 + 4 * ALIGNED_ELEMENTS, ALIGNED_ELEMENTS)]
+    places += [(8 + size + at, min(8 * ALIGNED_ELEMENTS, 2 * size - at)) for at in range(0, 2 * size, 8 * ALIGNED_ELEMENTS)]
     slots = slots_of("p", tensors, aligned("p", tensors, places))
     copy, master = ([(found.first, found.count) for found in slots if found.tensor == name] for name in ("copy", "master"))
     assert copy == master
     assert len(copy) == 3
+
+
+def test_second_tensor_of_the_same_name_and_place_predicts_nothing() -> None:
+    family = Family([slot("w"), slot("m.w"), slot("w"), slot("other"), slot("ints", Form.INT32)])
+    assert family.members() == [[1, 0, 2], [3], [4]]
+    assert [family.predicts(index) for index in range(5)] == [True, True, False, True, True]

@@ -1,12 +1,17 @@
-"""Encoding: the blocks of a save, encoded against the newest usable snapshot of the workload and against each other (design section 5)."""
+"""Encoding: the blocks of a save, encoded against the newest usable snapshot of the workload and against each other (design section 5).
+
+Blocks that may predict each other (weights, copy and moments of the same elements) are a family: it is read, hashed, encoded and let go by
+one thread, so that every byte is read once and memory does not grow with the size of a snapshot.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,9 +21,9 @@ from bridgehead.kernel.ids import BlockId, WorkloadId
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot, TensorEntry
 from bridgehead.vault.catalog import Catalog
 from bridgehead.vault.codec import Base, Candidate, Codec, encode
-from bridgehead.vault.cut import MAX_BLOCK_BYTES
+from bridgehead.vault.memory import Budget, working_bytes
 from bridgehead.vault.objects import Objects, Stored, parallel
-from bridgehead.vault.pairing import Family, Guess, Slot, in_order, slot_of
+from bridgehead.vault.pairing import Family, Guess, Slot, slot_of
 from bridgehead.vault.reader import Kept, Reader
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.snapshots import refs_of
@@ -28,10 +33,13 @@ MAX_GENERATION: Final = 5
 """A block needs at most this many earlier saves; then it is encoded without any."""
 MUST_SAVE: Final = 0.05
 """Share that an earlier block has to save, as the price of being needed."""
-ALIGNED_BYTES: Final = MAX_BLOCK_BYTES // 2
-"""A block of a 2-byte float has at most as many elements as one of a 4-byte float, so that copy and master have the same places."""
-KEPT_BYTES: Final = 128 << 20
-"""Plain bytes that a writer keeps for its next save."""
+ALIGNED_ELEMENTS: Final = 1 << 20
+"""A block of floats has at most so many: copy, master and moments then have the same places, and the blocks of one family, old and new,
+fit into the memory of one thread."""
+ENCODERS: Final = (os.cpu_count() or 1) + 1
+"""Threads that encode: one more than there are processors, for the disk."""
+KEPT_SHARE: Final = 0.4
+"""Of the memory for blocks, what is kept as plain bytes for the next save."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -49,12 +57,14 @@ class Encoder:
     def __init__(self, objects: Objects, catalog: Catalog) -> None:
         self._objects = objects
         self._catalog = catalog
-        self._kept = Kept(KEPT_BYTES)
-        self._turns = threading.Semaphore(os.cpu_count() or 1)
+        working = working_bytes()
+        self._kept = Kept(int(working * KEPT_SHARE))
+        self._budget = Budget(working - int(working * KEPT_SHARE))
 
     def store(self, workload: WorkloadId, pieces: Sequence[Piece], writing: Writing) -> tuple[list[Stored], tuple[BlockRef, ...]]:
         """Store all pieces. Returns them in order, and what the snapshot has to pin."""
-        return _Save(self._objects, writing, self._reference(workload), self._kept, self._turns, pieces).run()
+        self._kept.begin()
+        return _Save(self._objects, writing, self._reference(workload), self._kept, self._budget, pieces).run()
 
     def _reference(self, workload: WorkloadId) -> Snapshot | None:
         """What to encode against. Without one the save is larger and nothing else, so that damage does not stop it."""
@@ -65,113 +75,181 @@ class Encoder:
             return None
 
 
+class _Held(NamedTuple):
+    """A piece in memory."""
+
+    block: BlockId
+    data: bytes | memoryview
+
+
 class _Save:
     def __init__(
-        self,
-        objects: Objects,
-        writing: Writing,
-        reference: Snapshot | None,
-        kept: Kept,
-        turns: threading.Semaphore,
-        pieces: Sequence[Piece],
+        self, objects: Objects, writing: Writing, reference: Snapshot | None, kept: Kept, budget: Budget, pieces: Sequence[Piece]
     ) -> None:
-        self._writing, self._kept, self._turns, self._pieces = writing, kept, turns, pieces
+        self._writing, self._kept, self._budget, self._pieces = writing, kept, budget, pieces
         self._reader = Reader(objects, reference, kept=kept) if reference is not None else None
         self._known = {ref.block: ref for ref in refs_of(reference)} if reference is not None else {}
         self._earlier = dict(_slots(reference)) if reference is not None else {}
         self._family = Family([piece.slot for piece in pieces])
-        self._blocks: list[BlockId] = []
-        self._done: dict[BlockId, Stored] = {}
+        self._lock = threading.Lock()
+        self._done: dict[BlockId, Future[Stored]] = {}
+        self._blocks: dict[int, BlockId] = {}
 
     def run(self) -> tuple[list[Stored], tuple[BlockRef, ...]]:
-        self._blocks = parallel(lambda piece: BlockId(block_hash(piece.read())), self._pieces)
-        for group in in_order([piece.slot for piece in self._pieces]):
-            # Equal blocks are stored once; the first one says how.
-            first = {self._blocks[index]: index for index in reversed(group) if self._blocks[index] not in self._done}
-            stored = parallel(self._store, list(first.values()))
-            self._done.update(zip(first, stored, strict=True))
+        parallel(self._store_family, self._family.members(), workers=ENCODERS)
+        counted: set[BlockId] = set()
         result = []
-        for block, piece in zip(self._blocks, self._pieces, strict=True):
-            found = self._done[block]
-            ref = msgspec.structs.replace(found.ref, offset_bytes=piece.offset_bytes)
-            result.append(Stored(ref, found.written_bytes))
-            self._done[block] = Stored(ref, 0)  # counted once
+        for index, piece in enumerate(self._pieces):
+            block = self._blocks[index]
+            found = self._done[block].result()
+            written = 0 if block in counted else found.written_bytes
+            counted.add(block)
+            result.append(Stored(msgspec.structs.replace(found.ref, offset_bytes=piece.offset_bytes), written))
         return result, self._pinned()
 
-    def _store(self, index: int) -> Stored:
-        block, piece = self._blocks[index], self._pieces[index]
+    def _store_family(self, members: Sequence[int]) -> None:
+        """One family: what predicts comes first."""
+        earlier = self._earlier_of(members)
+        size = sum(self._pieces[index].size_bytes for index in members if self._family.predicts(index) or len(members) == 1)
+        cost = size + 3 * max(self._pieces[index].size_bytes for index in members)
+        if earlier and self._reader is not None:
+            cost += self._reader.cost_bytes(earlier)
+        with self._budget.hold(cost):
+            held: dict[int, _Held] = {}
+            plain: dict[BlockId, bytes] | None = None
+            for index in members:
+                data = self._pieces[index].read()
+                block = BlockId(block_hash(data))
+                self._blocks[index] = block
+                held[index] = _Held(block, data)
+                mine, waiting = self._claim(block)
+                if waiting is None:
+                    if plain is None and block not in self._known:
+                        plain = self._plain(earlier)
+                    try:
+                        mine.set_result(self._store(index, held, plain or {}))
+                    except BaseException as error:
+                        mine.set_exception(error)
+                        raise
+                else:
+                    waiting.result()
+                if not self._family.predicts(index):
+                    del held[index]
+            self._kept.drop(ref.block for ref in earlier)
+            for block, data in held.values():
+                self._kept.keep(block, data)
+
+    def _claim(self, block: BlockId) -> tuple[Future[Stored], Future[Stored] | None]:
+        """Equal blocks are stored once; the first one says how. The second waits for it; while it waits it has nothing unfinished, so that
+        no two wait for each other."""
+        with self._lock:
+            found = self._done.get(block)
+            if found is None:
+                mine: Future[Stored] = Future()
+                self._done[block] = mine
+                return mine, None
+            return found, found
+
+    def _earlier_of(self, members: Sequence[int]) -> list[BlockRef]:
+        """Blocks of the earlier snapshot that may predict one of these."""
+        found: dict[BlockId, BlockRef] = {}
+        for index in members:
+            for guess in self._family.guesses(index):
+                for at, earlier in guess.bases:
+                    ref = self._earlier.get(self._pieces[at].slot) if earlier else None
+                    if ref is not None and ref.generation < MAX_GENERATION:
+                        found[ref.block] = ref
+        return list(found.values())
+
+    def _plain(self, earlier: Sequence[BlockRef]) -> dict[BlockId, bytes]:
+        """Their bytes. What is damaged cannot be a base; the save itself does not need it."""
+        assert self._reader is not None or not earlier
+        if self._reader is None:
+            return {}
+        try:
+            return self._reader.many(earlier)
+        except Damaged:
+            found: dict[BlockId, bytes] = {}
+            for ref in earlier:
+                try:
+                    found[ref.block] = self._reader.read(ref)
+                except Damaged:
+                    continue
+            return found
+
+    def _store(self, index: int, held: Mapping[int, _Held], plain: Mapping[BlockId, bytes]) -> Stored:
+        (block, data), piece = held[index], self._pieces[index]
         known = self._known.get(block)
-        data = piece.read()
         if known is not None and known.stored:
-            self._kept.keep(block, data)
             return Stored(msgspec.structs.replace(known, offset_bytes=piece.offset_bytes), 0)
-        plain = BlockRef(block, piece.offset_bytes, piece.size_bytes)
+        ref = BlockRef(block, piece.offset_bytes, piece.size_bytes)
         if known is None:
-            with self._turns:
-                candidates, generations = self._candidates(index)
-                encoded = encode(data, form=piece.slot.form, candidates=candidates, block=block)
-            self._kept.keep(block, data)
+            candidates, generations = self._candidates(index, held, plain)
+            encoded = encode(data, form=piece.slot.form, candidates=candidates, block=block)
             if encoded.frame.codec is not Codec.RAW and len(encoded.data) < len(data):
                 name, bases = BlockId(block_hash(encoded.data)), tuple(dict.fromkeys(base.block for base in encoded.frame.bases))
                 ref = msgspec.structs.replace(
-                    plain,
+                    ref,
                     stored=name,
                     stored_bytes=len(encoded.data),
                     bases=bases,
                     generation=max((generations[base] for base in bases), default=0),
                 )
                 return Stored(ref, len(encoded.data) if self._writing.store_block(name, encoded.data) else 0)
-        return Stored(plain, len(data) if self._writing.store_block(block, data) else 0)
+        return Stored(ref, len(data) if self._writing.store_block(block, data) else 0)
 
-    def _candidates(self, index: int) -> tuple[list[Candidate], dict[BlockId, int]]:
+    def _candidates(
+        self, index: int, held: Mapping[int, _Held], plain: Mapping[BlockId, bytes]
+    ) -> tuple[list[Candidate], dict[BlockId, int]]:
         """Those whose bases are there and not too far back, with the generation that each base brings."""
         found: list[Candidate] = []
         generations: dict[BlockId, int] = {}
         for guess in self._family.guesses(index):
-            bases = self._bases(index, guess, generations)
+            bases = self._bases(index, guess, held, plain, generations)
             if bases is not None:
                 early = any(earlier for _, earlier in guess.bases)
                 found.append(Candidate(guess.predictor, bases, must_save=MUST_SAVE if early else 0.0))
         return found, generations
 
-    def _bases(self, index: int, guess: Guess, generations: dict[BlockId, int]) -> tuple[Base, ...] | None:
-        refs: list[tuple[int, BlockRef, bool]] = []
+    def _bases(
+        self, index: int, guess: Guess, held: Mapping[int, _Held], plain: Mapping[BlockId, bytes], generations: dict[BlockId, int]
+    ) -> tuple[Base, ...] | None:
+        bases: list[Base] = []
+        ages: dict[BlockId, int] = {}
         for at, earlier in guess.bases:
             slot = self._pieces[at].slot
             if earlier:
                 ref = self._earlier.get(slot)
+                data: bytes | memoryview | None = plain.get(ref.block) if ref is not None else None
+            elif at in held and at != index:
+                ref, data = self._done[held[at].block].result().ref, held[at].data
             else:
-                done = self._done.get(self._blocks[at])
-                ref = done.ref if done is not None else None
-            if ref is None or ref.block == self._blocks[index] or ref.generation + earlier > MAX_GENERATION:
                 return None
-            refs.append((at, ref, earlier))
-        bases = []
-        for at, ref, earlier in refs:
-            try:
-                data = self._kept.recall(ref.block) or (self._reader.read(ref) if earlier and self._reader else self._pieces[at].read())
-            except Damaged:
-                return None  # it cannot be a base; the save itself does not need it
-            generations[ref.block] = max(generations.get(ref.block, 0), ref.generation + earlier)
-            bases.append(Base(ref.block, self._pieces[at].slot.form, data))
+            if ref is None or data is None or ref.block == held[index].block or ref.generation + earlier > MAX_GENERATION:
+                return None
+            ages[ref.block] = max(ages.get(ref.block, 0), ref.generation + earlier)
+            bases.append(Base(ref.block, slot.form, data))
+        for block, age in ages.items():
+            generations[block] = max(generations.get(block, 0), age)
         return tuple(bases)
 
     def _pinned(self) -> tuple[BlockRef, ...]:
+        done = {block: future.result() for block, future in self._done.items()}
         pinned: dict[BlockId, BlockRef] = {}
-        waiting = [base for stored in self._done.values() for base in stored.ref.bases]
+        waiting = [base for stored in done.values() for base in stored.ref.bases]
         while waiting:
             block = waiting.pop()
-            if block not in self._done and block not in pinned:
+            if block not in done and block not in pinned:
                 pinned[block] = msgspec.structs.replace(self._known[block], offset_bytes=0)
                 waiting += pinned[block].bases
         return tuple(pinned[block] for block in sorted(pinned))
 
 
 def aligned(path: str, tensors: Sequence[TensorEntry], places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The pieces (offset, size), with those of 2-byte floats divided so that they match those of 4-byte floats."""
+    """The pieces (offset, size), with those of floats divided so that 2-byte copies match 4-byte masters."""
     divided = []
     for slot, (offset, size) in zip(slots_of(path, tensors, places), places, strict=True):
-        step = ALIGNED_BYTES if slot.form.computable and slot.form.width == 2 else size
+        step = ALIGNED_ELEMENTS * slot.form.width if slot.form.computable else size
         divided += [(at, min(step, offset + size - at)) for at in range(offset, offset + size, step)]
     return divided
 

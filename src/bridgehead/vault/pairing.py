@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -95,6 +95,21 @@ class Family:
             if slot.tensor and slot.form.computable:
                 self._kin.setdefault((slot.kin, slot.role), index)
 
+    def members(self) -> list[list[int]]:
+        """Indices of slots in groups; a guess uses new blocks of its own group only. In a group, what predicts comes first."""
+        groups: dict[object, list[int]] = {}
+        for index, slot in enumerate(self._slots):
+            computable = bool(slot.tensor) and slot.form.computable
+            groups.setdefault(slot.kin if computable else index, []).append(index)
+        return [sorted(group, key=lambda index: self._slots[index].role) for group in groups.values()]
+
+    def predicts(self, index: int) -> bool:
+        """Whether a guess may use this slot: it is the first one of its kin and role, and not a copy."""
+        slot = self._slots[index]
+        if not slot.tensor or not slot.form.computable:
+            return True  # by itself, and what the next save begins with
+        return self._of(slot, slot.role) == index and not (slot.role is Role.NARROW_WEIGHTS and self._of(slot, Role.WEIGHTS) is not None)
+
     def guesses(self, index: int) -> Iterator[Guess]:
         """What may predict this slot, the most promising first. Where the earlier block is missing, the caller passes the guess over."""
         slot = self._slots[index]
@@ -124,11 +139,3 @@ class Family:
 
     def _of(self, slot: Slot, role: Role) -> int | None:
         return self._kin.get((slot.kin, role))
-
-
-def in_order(slots: Iterable[Slot]) -> list[list[int]]:
-    """Indices in groups that are encoded one after the other: a guess uses new blocks of earlier groups only."""
-    groups: list[list[int]] = [[] for _ in Role]
-    for index, slot in enumerate(slots):
-        groups[slot.role if slot.tensor else Role.FIRST_MOMENT].append(index)
-    return [group for group in groups if group]

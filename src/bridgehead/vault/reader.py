@@ -1,92 +1,198 @@
-"""Reader: the plain bytes of a snapshot's blocks, encoded or not; chains are followed with bounded memory (V30, V31)."""
+"""Reader: the plain bytes of a snapshot's blocks, encoded or not; chains are followed once, in order, with bounded memory (V30, V31)."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import BlockRef, Snapshot
-from bridgehead.vault.objects import WORKERS, Objects, parallel
+from bridgehead.vault.memory import Budget, working_bytes
+from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.snapshots import refs_of
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-KEPT_BYTES: Final = 192 << 20
-"""Plain bytes of bases that are kept for the blocks that need them next."""
+DECODERS: Final = (os.cpu_count() or 1) + 1
+"""Threads that decode: one more than there are processors, for the disk."""
 
 
 class Kept:
-    """Plain bytes of blocks, the last used ones up to a limit; threads may share it."""
+    """Plain bytes of blocks for the next save, up to a limit; threads may share it.
+
+    What the last save kept stays until the next one has used it: a full store takes nothing new, except in place of what is two saves old.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._blocks: OrderedDict[BlockId, bytes] = OrderedDict()
+        self._blocks: OrderedDict[BlockId, tuple[int, bytes]] = OrderedDict()
         self._bytes = 0
+        self._save = 0
         self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Another save begins."""
+        with self._lock:
+            self._save += 1
 
     def recall(self, block: BlockId) -> bytes | None:
         """The bytes, when they are still here."""
         with self._lock:
             found = self._blocks.get(block)
-            if found is not None:
-                self._blocks.move_to_end(block)
-            return found
+            return found[1] if found is not None else None
 
     def keep(self, block: BlockId, data: bytes | memoryview) -> None:
-        """Remember a copy."""
+        """Remember a copy, if there is room."""
         with self._lock:
-            if block not in self._blocks:
-                self._blocks[block] = bytes(data)
+            known = self._blocks.pop(block, None)
+            if known is not None:
+                self._blocks[block] = (self._save, known[1])
+                return
+            while self._bytes + len(data) > self._limit_bytes and self._blocks:
+                oldest, (save, bytes_) = next(iter(self._blocks.items()))
+                if save >= self._save - 1:
+                    return
+                del self._blocks[oldest]
+                self._bytes -= len(bytes_)
+            if self._bytes + len(data) <= self._limit_bytes:
+                self._blocks[block] = (self._save, bytes(data))
                 self._bytes += len(data)
-            while self._bytes > self._limit_bytes:
-                self._bytes -= len(self._blocks.popitem(last=False)[1])
+
+    def drop(self, blocks: Iterable[BlockId]) -> None:
+        """These have been used by the save that goes on."""
+        with self._lock:
+            for block in blocks:
+                save, data = self._blocks.get(block, (self._save, b""))
+                if save < self._save:
+                    del self._blocks[block]
+                    self._bytes -= len(data)
 
 
 class Reader:
     """Reads blocks of one snapshot; threads may share it. ``kept``: what is known already, verified."""
 
-    def __init__(self, objects: Objects, snapshot: Snapshot, *, kept: Kept | None = None) -> None:
+    def __init__(self, objects: Objects, snapshot: Snapshot, *, kept: Kept | None = None, budget: Budget | None = None) -> None:
         self._objects = objects
         self._snapshot = snapshot
         self._refs = {ref.block: ref for ref in refs_of(snapshot)}
-        self._kept = Kept(KEPT_BYTES) if kept is None else kept
-        self._needed = {base for ref in self._refs.values() for base in ref.bases}
+        self._kept = Kept(0) if kept is None else kept
+        self._budget = budget
 
-    def parallel(self, work: Callable[[T], U], items: Sequence[T]) -> list[U]:
-        """As ``objects.parallel``; with as many workers as processors when blocks have to be decoded, because each holds a chain."""
-        if not any(ref.stored for ref in self._refs.values()):
-            return parallel(work, items)
-        return parallel(work, items, workers=min(WORKERS, os.cpu_count() or 1))
+    def each(self, items: Sequence[T], use: Callable[[T, bytes], None], *, ref_of: Callable[[T], BlockRef]) -> None:
+        """Call ``use`` with every item and the plain, verified bytes of its block, from several threads, in an order that decodes no
+        block twice and keeps no more than the memory budget allows. Raises Damaged, and what ``use`` raises."""
+        budget = self._budget or Budget(working_bytes())
+        wanted: dict[BlockId, list[T]] = {}
+        for item in items:
+            wanted.setdefault(ref_of(item).block, []).append(item)
+        plain = [[ref_of(each[0])] for each in wanted.values() if not ref_of(each[0]).stored]
+        encoded = self.related([ref_of(each[0]) for each in wanted.values() if ref_of(each[0]).stored])
+
+        def use_all(ref: BlockRef, data: bytes) -> None:
+            for item in wanted[ref.block]:
+                use(item, data)
+
+        def one(related: Sequence[BlockRef]) -> None:
+            with budget.hold(self.cost_bytes(related)):
+                self._decode(related, use_all)
+
+        parallel(one, encoded, workers=DECODERS)
+        parallel(one, plain)
+
+    def many(self, refs: Sequence[BlockRef]) -> dict[BlockId, bytes]:
+        """The plain bytes of blocks that belong together. The caller holds a budget for them. Raises Damaged."""
+        found: dict[BlockId, bytes] = {}
+        self._decode(refs, lambda ref, data: found.update({ref.block: data}))
+        return found
 
     def read(self, ref: BlockRef) -> bytes:
         """The plain bytes, verified. Raises Damaged, naming the object, file and tensors."""
-        return self._plain(ref, {}) if ref.stored else self._objects.read_block(ref.block, ref.size_bytes, owner=self._snapshot)
+        return self.many([ref])[ref.block]
+
+    def parallel(self, work: Callable[[T], U], items: Sequence[T]) -> list[U]:
+        """As ``objects.parallel``; with few workers when blocks have to be decoded, because each holds a chain."""
+        return parallel(work, items, workers=DECODERS)
 
     def fetch(self, ref: BlockRef) -> bytes:
         """As ``read``, but bytes that are stored plainly are given as the store gives them: the caller verifies them where they land."""
-        return self._plain(ref, {}) if ref.stored else self._objects.fetch_block(ref.block, owner=self._snapshot)
+        return self.read(ref) if ref.stored else self._objects.fetch_block(ref.block, owner=self._snapshot)
 
-    def _plain(self, ref: BlockRef, held: dict[BlockId, bytes]) -> bytes:
-        """``held``: what this call has decoded already, so that no block of a chain is decoded twice for one block."""
-        found = held.get(ref.block) or self._kept.recall(ref.block)
-        if found is not None:
-            return found
-        if ref.stored:
-            from bridgehead.vault.codec import BadFrame, decode  # brings numpy, which plain vaults do without
+    def related(self, refs: Sequence[BlockRef]) -> list[list[BlockRef]]:
+        """In groups that share no base, so that each is decoded by itself. Groups in the order of their first block."""
+        group_of: dict[BlockId, int] = {}
+        groups: dict[int, list[BlockRef]] = {}
+        for number, ref in enumerate(refs):
+            reached = self._reached([ref])
+            joined = sorted({group_of[each.block] for each in reached if each.block in group_of})
+            target = joined[0] if joined else number
+            groups.setdefault(target, []).append(ref)
+            for other in joined[1:]:
+                groups[target] += groups.pop(other)
+            gone = set(joined[1:])
+            if gone:
+                group_of = {block: target if group in gone else group for block, group in group_of.items()}
+            group_of.update((each.block, target) for each in reached)
+        return list(groups.values())
 
-            data = self._objects.read_block(ref.stored, ref.stored_bytes, owner=self._snapshot)
-            try:
-                found = decode(data, size_bytes=ref.size_bytes, block=ref.block, fetch=lambda base: self._plain(self._refs[base], held))
-            except (BadFrame, KeyError) as error:
-                raise self._objects.not_decodable(ref, str(error), owner=self._snapshot) from error
-        else:
-            found = self._objects.read_block(ref.block, ref.size_bytes, owner=self._snapshot)
-        if ref.block in self._needed:
-            held[ref.block] = found
-            self._kept.keep(ref.block, found)
-        return found
+    def cost_bytes(self, refs: Sequence[BlockRef]) -> int:
+        """Memory that it takes to decode them: what the last two generations hold, one block under way and its parts."""
+        sizes: Counter[int] = Counter()
+        largest = 0
+        for ref in self._reached(refs):
+            sizes[ref.generation] += ref.size_bytes
+            largest = max(largest, ref.size_bytes)
+        return max((sizes[age] + sizes[age + 1] for age in sizes), default=0) + 3 * largest
+
+    def _reached(self, refs: Sequence[BlockRef]) -> list[BlockRef]:
+        """These blocks and all bases that have to be decoded for them, bases first; younger generations last, so that what a
+        generation holds can be let go before the next but one."""
+        done: set[BlockId] = set()
+        order: list[BlockRef] = []
+        waiting = [(ref, False) for ref in reversed(refs)]
+        while waiting:
+            ref, complete = waiting.pop()
+            if complete:
+                order.append(ref)
+            elif ref.block not in done:
+                done.add(ref.block)
+                waiting.append((ref, True))
+                if self._kept.recall(ref.block) is None:
+                    waiting += [(self._refs[base], False) for base in ref.bases if base not in done]
+        return sorted(order, key=lambda ref: ref.generation)
+
+    def _decode(self, refs: Sequence[BlockRef], use: Callable[[BlockRef, bytes], object]) -> None:
+        wanted = {ref.block for ref in refs}
+        order = self._reached(refs)
+        uses = Counter(base for ref in order for base in ref.bases)
+        held: dict[BlockId, bytes] = {}
+        for ref in order:
+            data = self._kept.recall(ref.block) or self._one(ref, held)
+            for base in ref.bases:
+                uses[base] -= 1
+                if not uses[base]:
+                    held.pop(base, None)
+            if uses[ref.block]:
+                held[ref.block] = data
+            if ref.block in wanted:
+                use(ref, data)
+
+    def _one(self, ref: BlockRef, held: dict[BlockId, bytes]) -> bytes:
+        if not ref.stored:
+            return self._objects.read_block(ref.block, ref.size_bytes, owner=self._snapshot)
+        from bridgehead.vault.codec import BadFrame, decode  # brings numpy, which plain vaults do without
+
+        data = self._objects.read_block(ref.stored, ref.stored_bytes, owner=self._snapshot)
+        try:
+            return decode(data, size_bytes=ref.size_bytes, block=ref.block, fetch=partial(self._base, held))
+        except (BadFrame, KeyError) as error:
+            raise self._objects.not_decodable(ref, str(error), owner=self._snapshot) from error
+
+    def _base(self, held: dict[BlockId, bytes], base: BlockId) -> bytes:
+        """Held already, unless the record of another writer counts its generations in another way."""
+        found = held.get(base)
+        return self.read(self._refs[base]) if found is None else found
