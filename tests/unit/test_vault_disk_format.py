@@ -46,6 +46,7 @@ def test_every_object_is_as_described(tmp_path: Path) -> None:
         "fences/train/00000001.json": envelope(
             f'{{"counts":["{saved.id}"],"epoch":1,"holder":"b","opened_by":"run-1","opened_s":3.25,"workload":"train"}}'
         ),
+        "state/reserve": bytes(65536),
         "state/drivers/run-1/00000004": envelope('{"attempt":1,"epoch":4,"run":"run-1","step":"s"}'),
     }
     found = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
+from bridgehead.cli import vault_space
 from bridgehead.cli.options import JsonOption
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
@@ -19,23 +20,15 @@ if TYPE_CHECKING:
     from bridgehead.app.vaults import Saved
     from bridgehead.vault import Vault
 
-app = App(name="vault", help="Keep checkpoints, verified and deduplicated, and bring them back.")
+app = App(
+    name="vault",
+    help="Keep checkpoints, verified and deduplicated, and bring them back.",
+    help_epilogue="An encrypted VAULT opens with BRIDGEHEAD_PASSPHRASE, with --key-file FILE, which may stand with every verb, or with "
+    "BRIDGEHEAD_KEY_FILE.",
+)
 
 WorkloadOption = Annotated[str | None, Parameter(help="Only this workload.")]
 STDOUT = "-"
-
-
-@app.command
-def init(vault: str, /, *, json: JsonOption = False) -> int:
-    """Make VAULT: a new or empty directory, or the store behind http://HOST:PORT. Does nothing when it is a vault already."""
-    from bridgehead.app.vaults import init_vault
-
-    made, created = init_vault(vault)
-    if json:
-        _print({"vault": vault, "id": made.file.id, "created": created})
-    else:
-        print(f"{vault} is {'now a vault' if created else 'a vault already; nothing was changed'}")
-    return ExitCode.DONE
 
 
 @app.command
@@ -62,7 +55,7 @@ def save(
         context: what to note with it, such as loss=1.25 commit=4f2a91c.
     """
     from bridgehead.app import vaults
-    from bridgehead.cli.vault_display import Progress, counted, size
+    from bridgehead.cli.vault_display import Progress, entries, size
 
     if not paths:
         raise vaults.usage("save a snapshot", subject=vault, happened="no PATH was given", remedy="Name a folder or files to save.")
@@ -79,7 +72,7 @@ def save(
     if json:
         _print(_saved(saved))
     else:
-        stored = f"{size(snapshot.raw_bytes)} in {counted(len(snapshot.files), 'file')}, {size(result.written_bytes)} new"
+        stored = f"{size(snapshot.raw_bytes)} in {entries(snapshot.files)}, {size(result.written_bytes)} new"
         print(f"{snapshot.id}: {stored if saved.created else 'was there already, with exactly this content'}")
     for other in saved.others:
         print(f"note: step {step} was saved before with other content, as {other}; both are kept, the later one is newest", file=sys.stderr)
@@ -149,7 +142,7 @@ def restore(
         tensor: only this tensor, bit for bit, in a file tensors.safetensors; may be given several times.
     """
     from bridgehead.app import vault_contents, vault_names, vaults
-    from bridgehead.cli.vault_display import Progress, counted, size
+    from bridgehead.cli.vault_display import Progress, entries, size
 
     with Progress(f"restoring {name}") as progress, vaults.damage_named(vault):
         place = vaults.open_vault(vault, moved=progress.moved)
@@ -164,7 +157,7 @@ def restore(
             if to == STDOUT:
                 return _to_stdout(pieces)
             vault_contents.write_tensors(pieces, to=Path(to))
-            written = [vault_contents.TENSOR_FILE]
+            written, chosen = [vault_contents.TENSOR_FILE], [picked[0][0]]
         else:
             chosen = [vault_contents.pick_file(snapshot, path) for path in dict.fromkeys(file)] or list(snapshot.files)
             progress.total_bytes = sum(one.size_bytes for one in chosen)
@@ -172,12 +165,12 @@ def restore(
                 if len(file) != 1:
                     raise vaults.usage("restore", subject="--to -", happened="stdout holds one file", remedy="Give one --file.")
                 return _to_stdout(place.read(snapshot, chosen[0]))
-            vaults.restore(place, snapshot, to=Path(to), files=file)
             written = [one.path for one in chosen]
+            vaults.restore(place, snapshot, to=Path(to), files=written if file else (), note=lambda text: progress.say(f"note: {text}"))
     if json:
         _print({"id": snapshot.id, "to": to, "files": written, "bytes": progress.total_bytes, "counts": found.counts})
     else:
-        print(f"{snapshot.id}: {counted(len(written), 'file')}, {size(progress.total_bytes)}, verified, in {to}")
+        print(f"{snapshot.id}: {entries(chosen)}, {size(progress.total_bytes)}, verified, in {to}")
     return ExitCode.DONE
 
 
@@ -338,12 +331,13 @@ def _saved(saved: Saved) -> dict[str, object]:
         "written_blocks": result.written_blocks,
         "written_bytes": result.written_bytes,
         "incomplete": snapshot.incomplete,
+        "findings": snapshot.findings or (),
         "others": saved.others,
     }
 
 
 def _verdict(saved: Saved) -> int:
-    """What a script that deletes the original next must know. Raises VAULT_FENCED; 1 for files that were cut off."""
+    """What a script that deletes the original next must know. Raises VAULT_FENCED; 1 for files that were cut off or are missing."""
     snapshot = saved.result.snapshot
     if not saved.result.counts:
         raise BridgeheadError(
@@ -353,8 +347,10 @@ def _verdict(saved: Saved) -> int:
             happened=f"epoch {snapshot.epoch} is not in force; it was kept as evidence and will never be the newest",
             remedy="Stop this writer: another one has taken over. `bridgehead vault status` shows the epoch and its holder.",
         )
-    for path in snapshot.incomplete:
-        print(f"warning: {path} is cut off: it is shorter than its own header says. The snapshot is never the newest", file=sys.stderr)
+    from bridgehead.cli.vault_display import warnings
+
+    for text in warnings(snapshot):
+        print(f"warning: {text}", file=sys.stderr)
     return ExitCode.NEGATIVE if snapshot.incomplete else ExitCode.DONE
 
 
@@ -388,3 +384,12 @@ def _to_stdout(pieces: Iterable[bytes | memoryview]) -> int:
         out.write(piece)
     out.flush()
     return ExitCode.DONE
+
+
+app.command("bridgehead.cli.vault_init:init", name="init", help="Make VAULT. Does nothing when it is a vault already.")
+app.command("bridgehead.cli.vault_keys:app", name="keys", help="Who can open an encrypted vault: recipients, and a new data key.")
+
+
+vault_space.register(app)
+app.command("bridgehead.cli.vault_watch:watch", name="watch", help="Save each checkpoint that a trainer writes, as soon as it is whole.")
+app.command("bridgehead.cli.vault_watch:alarms", name="alarms", help="Saves that succeeded and are wrong: frozen, missing, NaN.")

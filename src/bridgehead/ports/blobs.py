@@ -48,5 +48,5 @@ class Blobs(Protocol):
         ...
 
     def delete(self, key: str) -> None:
-        """Remove; no effect when absent."""
+        """Remove; no effect when absent. Raises Permanent with "retained" in its text while the store keeps it (object lock)."""
         ...

@@ -30,7 +30,9 @@ def flip_in_block(folder: Path, block: BlockId, *, at: int = 0) -> Path:
     path = folder
     for place in places_of(folder, block):
         path = folder / pack_key(place.pack)
-        rewrite(path, lambda data, where=place.offset_bytes + at: data[:where] + bytes([data[where] ^ 1]) + data[where + 1 :])
+        data = bytearray(path.read_bytes())
+        data[place.offset_bytes + at] ^= 1
+        path.write_bytes(data)
     return path
 
 

@@ -17,7 +17,7 @@ from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, is_name, snapshot_name, snapshot_name_of_key, snapshots_prefix
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged
-from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of
+from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of, spoiled
 
 _CACHED_RECORDS: Final = 256
 
@@ -72,6 +72,11 @@ class Catalog:
             self._records[snapshot.id] = snapshot
             if len(self._records) > _CACHED_RECORDS:
                 self._records.popitem(last=False)
+
+    def forget(self, snapshot: SnapshotId) -> None:
+        """Its record is gone."""
+        with self._lock:
+            self._records.pop(snapshot, None)
 
     def find(self, snapshot: SnapshotId) -> SnapshotInfo | None:
         """The snapshot with its standing; None when the vault lacks it. Raises Damaged."""
@@ -138,7 +143,7 @@ class Catalog:
         if not info.counts:
             return PassedOver(name.key, _why_not(name, fence), info)
         if snapshot.incomplete:
-            return PassedOver(name.key, f"files were cut off when they were saved: {', '.join(snapshot.incomplete[:3])}", info)
+            return PassedOver(name.key, spoiled(snapshot), info)
         if not info.verified:
             lacking = self._objects.lacking(blocks_of(snapshot))
             first = f", first {lacking[0].block}" if lacking else ""

@@ -21,6 +21,9 @@ SESSIONS_PREFIX: Final = "state/sessions/"
 CLOSING_PREFIX: Final = "state/closing/"
 EVICTED_PREFIX: Final = "state/evicted/"
 COLLECTION_PREFIX: Final = "state/collection/"
+RESERVE_KEY: Final = "state/reserve"
+RESERVE_BYTES: Final = 64 << 10
+"""Kept so that a collection has the space for its first steps when the disk is full (V19)."""
 MAX_STEP: Final = 10**12 - 1
 MAX_EPOCH: Final = 10**8 - 1
 

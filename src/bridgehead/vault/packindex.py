@@ -78,8 +78,8 @@ class PackIndex:
 
         Raises Damaged when it reads back differently (V20, V21).
         """
-        packs = tuple(sorted(packs, key=lambda pack: pack.hash))
-        data = msgspec.msgpack.encode(packs)
+        packs = tuple(packs)
+        data = _encoded(packs)
         key = index_key(data)
         written = self._blobs.put_new(key, data)
         if self._blobs.get(key) != data and not written:
@@ -111,6 +111,15 @@ class PackIndex:
 def index_key(data: bytes) -> str:
     """The key of an index object: the hash of its bytes."""
     return f"{INDEX_PREFIX}{block_hash(data)}"
+
+
+def index_key_of(packs: Iterable[Pack]) -> str:
+    """The key of the index object that speaks of just these packs."""
+    return index_key(_encoded(packs))
+
+
+def _encoded(packs: Iterable[Pack]) -> bytes:
+    return msgspec.msgpack.encode(sorted(packs, key=lambda pack: pack.hash))
 
 
 def read_index(blobs: Blobs, key: str) -> tuple[Pack, ...]:

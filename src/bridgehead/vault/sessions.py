@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
 
-from bridgehead.host.identity import this_driver
-from bridgehead.kernel.errors import Conflict, Transient
+from bridgehead.host.identity import is_alive, this_driver
+from bridgehead.kernel.errors import Conflict, NotFound, PortError, Transient
 from bridgehead.ports.journal import DriverIdentity
 from bridgehead.vault.layout import CLOSING_PREFIX, COLLECTION_PREFIX, EVICTED_PREFIX, SESSIONS_PREFIX
 from bridgehead.vault.objects import Objects
+from bridgehead.vault.records import Damaged
 
 GATE_KEY: Final = f"{COLLECTION_PREFIX}gate"
 DONE: Final = f"{COLLECTION_PREFIX}done-"
@@ -34,49 +36,90 @@ GATE_POLL_S: Final = 0.2
 
 
 class SessionRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who is writing, since when, and what."""
+    """Who is writing, since when, and what. ``id``: of this one of the writer's sessions."""
 
+    id: str
     writer: DriverIdentity
     what: str
     since_s: float
 
+    @property
+    def is_over(self) -> bool:
+        """On positive evidence only: its process is dead, or it is this one and knows better."""
+        return self.id not in _OPEN if self.writer == this_driver() else not is_alive(self.writer)
 
-class Session:
-    """A context manager: while it is open, nothing that it uses is removed, or its commit is refused.
+
+_OPEN: Final[set[str]] = set()
+"""Sessions of this process. One whose end could not be noted in the store is over nevertheless."""
+
+
+@contextmanager
+def session_record(what: str) -> Iterator[SessionRecord]:
+    """A record that is not over while inside."""
+    record = SessionRecord(secrets.token_hex(16), this_driver(), what, time.time())
+    _OPEN.add(record.id)
+    try:
+        yield record
+    finally:
+        _OPEN.discard(record.id)
+
+
+@contextmanager
+def open_session(objects: Objects, what: str, *, wait_s: float = GATE_WAIT_S) -> Iterator[Session]:
+    """While it is open, nothing that is used inside is removed, or the commit is refused.
 
     Args:
         what: what is being done, in words, for whoever looks who holds up a collection.
+
+    Raises:
+        Transient: somebody is alone with the vault for longer than ``wait_s``.
     """
+    with session_record(what) as record:
+        session = Session(objects, record)
+        session.begin(wait_s)
+        try:
+            yield session
+        except Exception:  # not when the process is dying: then the collector finds it dead
+            with suppress(PortError):  # the first error is the one to be told
+                session.end()
+            raise
+        session.end()
 
-    def __init__(self, objects: Objects, *, what: str, wait_s: float = GATE_WAIT_S) -> None:
+
+class Session:
+    """One writer's right to rest on what is there; made by ``open_session``."""
+
+    def __init__(self, objects: Objects, record: SessionRecord) -> None:
         self._objects = objects
-        self._what = what
-        self._wait_s = wait_s
-        self.id = secrets.token_hex(16)
+        self._record = record
+        self.id = record.id
 
-    def __enter__(self) -> Session:
-        deadline_s = time.monotonic() + self._wait_s
+    def begin(self, wait_s: float) -> None:
+        """Raises Transient when the gate stays closed."""
+        deadline_s = time.monotonic() + wait_s
         while True:
-            self._objects.add(f"{SESSIONS_PREFIX}{self.id}", SessionRecord(this_driver(), self._what, time.time()))
+            self._objects.add(f"{SESSIONS_PREFIX}{self.id}", self._record)
             marks = set(self._objects.blobs.list(COLLECTION_PREFIX))
             if GATE_KEY not in marks:
                 break
-            self._leave()
+            self.end()
+            if self._gate_is_left_over():
+                open_gate(self._objects)
+                continue
             if time.monotonic() >= deadline_s:
                 raise Transient(
-                    f"a collection has been under way for more than {self._wait_s:.0f} s",
-                    tried=self._what,
+                    f"a collection has been under way for more than {wait_s:.0f} s",
+                    tried=self._record.what,
                     subject=GATE_KEY,
-                    retry_after_s=self._wait_s,
+                    retry_after_s=wait_s,
                     remedy="Wait for it; if the one that collects has died, `bridgehead vault collect` finishes its work.",
                 )
             time.sleep(GATE_POLL_S)
         self._objects.seen_collections(collections_in(marks))
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None or issubclass(kind, Exception):  # not when the process is dying: then the collector finds it dead
-            self._leave()
+    def end(self) -> None:
+        """Note that nothing is used any more."""
+        self._objects.blobs.delete(f"{SESSIONS_PREFIX}{self.id}")
 
     def commit(self, key: str, record: bytes) -> bool:
         """Commit a record that rests on what this session has used; False when it is there already. Raises Conflict when evicted (V17)."""
@@ -87,7 +130,7 @@ class Session:
                 blobs.delete(f"{EVICTED_PREFIX}{self.id}")
                 raise Conflict(
                     "this writer was set aside by a collection while it stood still; nothing was committed",
-                    tried=self._what,
+                    tried=self._record.what,
                     subject=key,
                     remedy="Do it again: what is still there is not written a second time.",
                 )
@@ -95,8 +138,17 @@ class Session:
         finally:
             blobs.delete(f"{CLOSING_PREFIX}{self.id}")
 
-    def _leave(self) -> None:
-        self._objects.blobs.delete(f"{SESSIONS_PREFIX}{self.id}")
+    def _gate_is_left_over(self) -> bool:
+        """What a dead collector has not removed, nobody will miss; the next collection does."""
+        try:
+            return self._objects.record(GATE_KEY, SessionRecord).is_over
+        except (NotFound, Damaged):
+            return False
+
+
+def open_gate(objects: Objects) -> None:
+    """Writers may begin again."""
+    objects.blobs.delete(GATE_KEY)
 
 
 def collections_in(keys: set[str]) -> int:

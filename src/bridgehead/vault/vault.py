@@ -8,22 +8,29 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, NotFound
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.catalog import Catalog, Survey
+from bridgehead.vault.collect import Collected, collect
 from bridgehead.vault.fences import Fences, counting
-from bridgehead.vault.layout import SnapshotName, snapshot_name
+from bridgehead.vault.gate import WAIT_S
+from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY, SnapshotName, snapshot_name
 from bridgehead.vault.objects import PACK_BYTES, Objects
 from bridgehead.vault.receipts import give_receipt, read_receipt, receipt_names
+from bridgehead.vault.repair import Repaired, repair
 from bridgehead.vault.replicate import Place
-from bridgehead.vault.restore import load, part, pieces, restore
+from bridgehead.vault.restore import Note, load, part, pieces, restore
 from bridgehead.vault.save import SaveOrder, SaveResult, save
-from bridgehead.vault.sources import Files, sources_of
+from bridgehead.vault.sources import Files, Source, sources_of
 from bridgehead.vault.vaultfile import VaultFile, create, read
 from bridgehead.vault.verify import VerifyReport, verify
 
 if TYPE_CHECKING:
+    from bridgehead.vault.crypt.credentials import Credentials
+    from bridgehead.vault.crypt.keys import Founding
+    from bridgehead.vault.crypt.ring import KeyRing
     from bridgehead.vault.encoding import Encoder
 
 
@@ -34,9 +41,10 @@ class Vault:
     are BridgeheadError (BAD_INPUT). What a method says is present was seen by this process once: nothing is ever removed.
     """
 
-    def __init__(self, blobs: Blobs, file: VaultFile, *, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, blobs: Blobs, file: VaultFile, *, ring: KeyRing | None = None, now_s: Callable[[], float] = time.time) -> None:
         self.file = file
-        self._objects = Objects(blobs, pack_bytes=file.pack_bytes)
+        self.ring = ring
+        self._objects = _objects(blobs, file, ring)
         self._fences = Fences(self._objects)
         self._catalog = Catalog(self._objects, self._fences)
         self._encoder = self._new_encoder() if file.encodes else None
@@ -48,20 +56,36 @@ class Vault:
         return Encoder(self._objects, self._catalog)
 
     @classmethod
-    def init(cls, blobs: Blobs, *, codec: bool = False, pack_bytes: int = PACK_BYTES, now_s: Callable[[], float] = time.time) -> Vault:
-        """Make a vault in an empty store; with ``codec`` it encodes its blocks. What a slow line carries at once is one pack.
+    def init(
+        cls,
+        blobs: Blobs,
+        *,
+        codec: bool = False,
+        pack_bytes: int = PACK_BYTES,
+        key: Founding | None = None,
+        now_s: Callable[[], float] = time.time,
+    ) -> Vault:
+        """Make a vault in an empty store; with ``codec`` it encodes its blocks, with ``key`` it is sealed. What a slow line carries at
+        once is one pack.
 
         Raises Conflict when there is one, Permanent when the store cannot hold one."""
-        return cls(blobs, create(blobs, now_s=now_s(), codec=codec, pack_bytes=pack_bytes), now_s=now_s)
+        if key is None:
+            return cls(blobs, create(blobs, now_s=now_s(), codec=codec, pack_bytes=pack_bytes), now_s=now_s)
+        return cls(blobs, _create_sealed(blobs, key, codec=codec, pack_bytes=pack_bytes, now_s=now_s()), ring=key.ring, now_s=now_s)
 
     @classmethod
-    def open(cls, blobs: Blobs, *, now_s: Callable[[], float] = time.time) -> Vault:
-        """Open a vault. Raises NoVault (a NotFound), Damaged, Permanent when it needs a newer version, Transient."""
-        return cls(blobs, read(blobs), now_s=now_s)
+    def open(cls, blobs: Blobs, *, key: Credentials | None = None, now_s: Callable[[], float] = time.time) -> Vault:
+        """Open a vault; a sealed one with one of the keys that ``crypt.credentials`` gives.
+
+        Raises NoVault (a NotFound), Damaged, Permanent when it needs a newer version, Transient; BridgeheadError: VAULT_LOCKED when no key
+        fits, BAD_USAGE when there is a key and the vault is not sealed: whoever gives one does not want his data in clear.
+        """
+        file = read(blobs)
+        return cls(blobs, file, ring=_unlocked(blobs, file, key), now_s=now_s)
 
     def save(
         self,
-        files: str | os.PathLike[str] | Files,
+        files: str | os.PathLike[str] | Files | list[Source],
         *,
         workload: WorkloadId,
         step: int,
@@ -69,7 +93,7 @@ class Vault:
         site: SiteId,
         context: Mapping[str, str] | None = None,
     ) -> SaveResult:
-        """Commit a folder, or chosen files (path → bytes, or the place of a file on disk), as the state after ``step``.
+        """Commit a folder, chosen files (path → bytes, or the place of a file on disk), or sources by path, as the state after ``step``.
 
         On return it is durable. Blocks that the vault has are not written again; the same content at the same step and epoch is the same
         snapshot. A closed epoch is stored too, as evidence: ``SaveResult.counts`` is False then (J05).
@@ -79,7 +103,8 @@ class Vault:
             Permanent: no space left; nothing was committed, and the next save goes on.
         """
         order = SaveOrder(workload, step, epoch, site, self._now_s(), context or {})
-        saved = save(self._objects, self._catalog, self._encoder, sources_of(files), order)
+        sources = files if isinstance(files, list) else sources_of(files)
+        saved = save(self._objects, self._catalog, self._encoder, sources, order)
         counts = counting(self._fences.newest(workload))(snapshot_name(saved.snapshot.id))
         return SaveResult(saved.snapshot, counts, saved.written_blocks, saved.written_bytes)
 
@@ -87,13 +112,15 @@ class Vault:
         """The whole record. Raises NotFound, Damaged."""
         return self._catalog.snapshot(snapshot)
 
-    def restore(self, snapshot: SnapshotId, *, to: str | os.PathLike[str], only: Collection[str] = ()) -> Snapshot:
+    def restore(
+        self, snapshot: SnapshotId, *, to: str | os.PathLike[str], only: Collection[str] = (), note: Note = lambda _: None
+    ) -> Snapshot:
         """Write the files, or ``only`` those of these paths, into the folder ``to``, verified; it appears at once.
 
-        See ``restore.restore`` for the errors. Raises NotFound for a path that the snapshot does not have.
+        See ``restore.restore`` for ``note`` and the errors. Raises NotFound for a path that the snapshot does not have.
         """
         found = self._catalog.snapshot(snapshot)
-        restore(self._objects, part(found, only) if only else found, Path(to))
+        restore(self._objects, part(found, only) if only else found, Path(to), note=note)
         return found
 
     def read(self, snapshot: Snapshot, file: FileEntry, *, offset_bytes: int = 0, size_bytes: int | None = None) -> Iterator[memoryview]:
@@ -155,7 +182,61 @@ class Vault:
         """Read and hash everything in the vault (V22, V31). Without ``read_data``: all records, and that each block has the right size."""
         return verify(self._objects, read_data=read_data)
 
+    def forget(self, snapshot: SnapshotId) -> None:
+        """Remove a snapshot's record: it is no longer there; `collect` frees its space. Raises NotFound."""
+        key = snapshot_name(snapshot).key
+        if self._objects.blobs.size(key) is None:
+            raise NotFound("there is no such snapshot", tried="forget a snapshot", subject=snapshot)
+        self._objects.blobs.delete(key)
+        self._catalog.forget(snapshot)
+
+    def collect(self, *, dry_run: bool = False, evict: bool = False, wait_s: float = WAIT_S) -> Collected:
+        """Free the space of what no snapshot needs. See ``collect.collect``."""
+        return collect(self._objects, roots=lambda: (), dry_run=dry_run, evict=evict, wait_s=wait_s)
+
+    def repair(self) -> Repaired:
+        """Make the index anew from the packs. See ``repair.repair``."""
+        return repair(self._objects)
+
     @property
     def place(self) -> Place:
         """The inside, for the other engines of this package."""
-        return Place(self._objects, self._catalog, self.file.encodes, self.file.family)
+        return Place(self._objects, self._catalog, self.file.encodes, self.file.family, self.ring)
+
+
+def _objects(blobs: Blobs, file: VaultFile, ring: KeyRing | None) -> Objects:
+    if ring is None:
+        return Objects(blobs, pack_bytes=file.pack_bytes)
+    from bridgehead.vault.crypt.keys import sealed  # brings cryptography and age, which plain vaults do without
+
+    store, cipher = sealed(blobs, ring)
+    return Objects(store, cipher=cipher, pack_bytes=file.pack_bytes)
+
+
+def _unlocked(blobs: Blobs, file: VaultFile, key: Credentials | None) -> KeyRing | None:
+    if file.sealed:
+        from bridgehead.vault.crypt.credentials import Credentials
+        from bridgehead.vault.crypt.keys import unlock
+
+        return unlock(blobs, family=file.family, credentials=key or Credentials())
+    if key:
+        raise BridgeheadError(
+            ErrorCode.BAD_USAGE,
+            tried="open a vault with a key",
+            subject=VAULT_KEY,
+            happened=f"it is not encrypted, and you gave {key.words}: what is saved in it could be read by everybody",
+            remedy="Use an encrypted vault, or call it without a key: unset BRIDGEHEAD_PASSPHRASE and BRIDGEHEAD_KEY_FILE.",
+        )
+    return None
+
+
+def _create_sealed(blobs: Blobs, key: Founding, *, codec: bool, pack_bytes: int, now_s: float) -> VaultFile:
+    from bridgehead.vault.crypt.keys import found_family, sealed
+
+    def before() -> None:
+        if blobs.size(VAULT_KEY) is None:  # else it is refused, and gets no recipients of ours
+            found_family(blobs, key.ring, key.recipients)
+
+    file = create(blobs, now_s=now_s, codec=codec, pack_bytes=pack_bytes, family=key.ring.family, before=before)
+    sealed(blobs, key.ring)[0].put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
+    return file

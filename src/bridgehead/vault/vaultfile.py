@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from bridgehead.kernel.errors import Conflict, ErrorCode, NotFound
 from bridgehead.ports.blobs import Blobs
-from bridgehead.vault.layout import VAULT_KEY
+from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY
 from bridgehead.vault.objects import PACK_BYTES, refuse
 from bridgehead.vault.records import decode, encode
 
@@ -18,7 +19,9 @@ PACKS: Final = "packs-1"
 """Blocks lie in packs, and an index says where."""
 CODEC: Final = "codec-1"
 """Blocks may be encoded, also with other blocks as bases; snapshot records say how."""
-KNOWN_FEATURES: Final = frozenset({PACKS, CODEC})
+SEALED: Final = "sealed-1"
+"""Everything but this file, ``keys/`` and the frame of packs is encrypted."""
+KNOWN_FEATURES: Final = frozenset({PACKS, CODEC, SEALED})
 
 
 class NoVault(NotFound):
@@ -50,12 +53,31 @@ class VaultFile(msgspec.Struct, frozen=True):
         """Whether new blocks are encoded."""
         return CODEC in self.features
 
+    @property
+    def sealed(self) -> bool:
+        """Whether it opens with a key only."""
+        return SEALED in self.features
 
-def create(blobs: Blobs, *, now_s: float, codec: bool = False, pack_bytes: int = PACK_BYTES) -> VaultFile:
-    """Make a vault in an empty place. Raises Conflict when there is one, Permanent when the store overwrites what exists."""
+
+def create(
+    blobs: Blobs,
+    *,
+    now_s: float,
+    codec: bool = False,
+    pack_bytes: int = PACK_BYTES,
+    family: str = "",
+    before: Callable[[], None] = lambda: None,
+) -> VaultFile:
+    """Make a vault in an empty place; a sealed one with a ``family``, whose keys ``before`` puts there.
+
+    Raises Conflict when there is one, Permanent when the store overwrites what exists.
+    """
     _probe(blobs)
-    features = (PACKS, CODEC) if codec else (PACKS,)
-    file = VaultFile(format=FORMAT, features=features, id=secrets.token_hex(16), created_s=now_s, pack_bytes=pack_bytes)
+    before()
+    features = (PACKS, *((CODEC,) if codec else ()), *((SEALED,) if family else ()))
+    file = VaultFile(FORMAT, features, secrets.token_hex(16), now_s, pack_bytes=pack_bytes, family=family)
+    if not family:  # in a sealed vault it has a sealed name
+        blobs.put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
     if not blobs.put_new(VAULT_KEY, encode(file)):
         raise Conflict("there is a vault already", tried="make a vault", subject=VAULT_KEY, remedy="Open it, or take another place.")
     return read(blobs)

@@ -112,6 +112,10 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
     if nowhere:
         happened = f"{len(nowhere)} blocks are in no pack that is known, first {min(nowhere)}"
         damages.append(Damage(ObjectKind.INDEX, INDEX_PREFIX, happened, _hurts(needs, nowhere)))
+    unknown = {block for block in needs if block in intact and not objects.index.places(block)}
+    if unknown:
+        happened = f"{len(unknown)} blocks lie in packs that no index speaks of, first {min(unknown)}"
+        damages.append(Damage(ObjectKind.INDEX, INDEX_PREFIX, happened, _hurts(needs, unknown)))
     return VerifyReport(
         packs=len(packs),
         blocks=len(blocks),

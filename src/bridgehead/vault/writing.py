@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.packs import OpenPack, Pack
-from bridgehead.vault.sessions import Session
+from bridgehead.vault.sessions import Session, open_session
 
 UPLOADS: Final = 2
 """Full packs that are on their way at once."""
@@ -17,25 +18,29 @@ INDEXED_EVERY: Final = 8
 """After so many packs the index is written, so that a save that is killed later does not write them again."""
 
 
-class Writing:
-    """A context manager for one save, replication or repair. Safe for threads. Nothing is durable before ``flush``."""
+@contextmanager
+def open_writing(objects: Objects, what: str) -> Iterator[Writing]:
+    """For one save. See ``sessions.open_session`` for the errors."""
+    with open_session(objects, what) as session:
+        objects.index.refresh()
+        yield Writing(objects, session)
 
-    def __init__(self, objects: Objects, *, what: str) -> None:
+
+class Writing:
+    """Made by ``open_writing``. Safe for threads. Nothing is durable before ``flush``."""
+
+    def __init__(self, objects: Objects, session: Session) -> None:
         self._objects = objects
-        self._session = Session(objects, what=what)
+        self._session = session
         self._lock = threading.Lock()
         self._uploads = threading.Semaphore(UPLOADS)
         self._open = OpenPack()
         self._taken: set[BlockId] = set()
         self._closed: list[Pack] = []
 
-    def __enter__(self) -> Writing:
-        self._session.__enter__()
-        self._objects.index.refresh()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._session.__exit__(kind, error, trace)
+    def holds(self, block: BlockId, size_bytes: int) -> bool:
+        """Whether the vault has a block, encoded or not, under the hash of what it stores."""
+        return self._objects.holds(block, size_bytes)
 
     def store_block(self, block: BlockId, data: bytes | memoryview) -> bool:
         """True when it had to be put into a pack, False when the vault has it (deduplication)."""
