@@ -159,6 +159,11 @@ class KeyFolder:
         """First 16 hex digits of the public key."""
         return self._public.hex()[:16]
 
+    @property
+    def public_key(self) -> str:
+        """The public key, 64 hex digits: for what is verified where this folder is not."""
+        return self._public.hex()
+
     def sign(self, data: bytes) -> bytes:
         """A detached Ed25519 signature."""
         return self._key.sign(data)
