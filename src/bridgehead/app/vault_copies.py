@@ -18,7 +18,7 @@ from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault import Damaged, Vault
 from bridgehead.vault.fences import counting, read_fence
 from bridgehead.vault.layout import receipt_key, snapshot_name
-from bridgehead.vault.replicate import Pace, replicate
+from bridgehead.vault.replicate import Pace, check_families, replicate
 from bridgehead.vault.snapshots import blocks_of
 
 Say = Callable[[str], None]
@@ -78,6 +78,7 @@ class Replication:
     def plan(self, workloads: Sequence[WorkloadId]) -> tuple[list[Snapshot], int]:
         """Bring the fences over; then the snapshots to copy, newest first, and how many bytes of blocks the target lacks."""
         wanted: list[Snapshot] = []
+        check_families(self._source.place, self._target.place, subject=self.site)  # before the first fence is copied
         for workload in workloads:
             try:
                 with space_named():

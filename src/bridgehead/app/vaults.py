@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,13 +17,17 @@ from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
+from bridgehead.vault.crypt.credentials import credentials
 from bridgehead.vault.layout import DATA_PREFIX, is_name
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.sources import Files, Source, sources_of
 from bridgehead.vault.vaultfile import NoVault
 from bridgehead.vault.verify import verify as verify_objects
 
-_LEFT_BY_A_KILLED_INIT: Final = frozenset({"state", "~scratch"})
+if TYPE_CHECKING:
+    from bridgehead.vault.crypt.keys import Founding
+
+_LEFT_BY_A_KILLED_INIT: Final = frozenset({"state", "keys", "~scratch"})
 
 
 def usage(tried: str, *, subject: str, happened: str, remedy: str) -> BridgeheadError:
@@ -71,27 +75,30 @@ def open_vault(place: str, *, moved: Moved | None = None, rate_bps: float | None
     """Open a vault; it is never made on the fly (J01).
 
     Raises:
-        BridgeheadError: BAD_USAGE for a place of a kind that is not known; VAULT_NOT_FOUND; VAULT_DAMAGED; port errors.
+        BridgeheadError: BAD_USAGE for a place of a kind that is not known; VAULT_NOT_FOUND; VAULT_DAMAGED; VAULT_LOCKED; port errors.
     """
     folder = folder_of(place)
     remedy = f"Check the path, and whether its disk is mounted. `bridgehead vault init {place}` makes a new vault."
     if folder is not None and not folder.is_dir():
         raise missing("open a vault", subject=place, happened="there is no such directory", remedy=remedy)
     try:
-        return Vault.open(store_of(place, moved=moved, rate_bps=rate_bps))
+        return Vault.open(store_of(place, moved=moved, rate_bps=rate_bps), key=credentials(os.environ))
     except NoVault as error:
         raise missing("open a vault", subject=place, happened="there is no vault in it", remedy=remedy) from error
 
 
-def init_vault(place: str) -> tuple[Vault, bool]:
-    """Make a vault; False: it was there already, and was left as it is. Raises BAD_USAGE when the directory holds something else."""
+def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = None) -> tuple[Vault, bool]:
+    """Make a vault; False: it was there already, and was left as it is. Raises BAD_USAGE when the directory holds something else.
+
+    With ``like`` it has the features of another one; ``key`` makes it an encrypted one.
+    """
     folder = folder_of(place)
     store = store_of(place)
     if folder is not None and os.path.lexists(folder) and not folder.is_dir():
         raise usage("make a vault", subject=place, happened="it is not a directory", remedy="Name an empty directory, or a new one.")
     with space_named():
         try:
-            return Vault.open(store), False
+            return Vault.open(store, key=credentials(os.environ)), False
         except NoVault:
             pass
         except Damaged:
@@ -106,7 +113,9 @@ def init_vault(place: str) -> tuple[Vault, bool]:
                 happened="the directory is not empty, and what is in it is no vault",
                 remedy="Name an empty directory, or one that does not exist yet.",
             )
-        return Vault.init(store), True
+        if like is None:
+            return Vault.init(store, key=key), True
+        return Vault.init(store, codec=like.file.encodes, pack_bytes=like.file.pack_bytes, key=key), True
 
 
 class Saved(msgspec.Struct, frozen=True):

@@ -5,9 +5,10 @@ Drivers are imported when an estate names them, so that a verb pays only for wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -22,6 +23,10 @@ from bridgehead.recovery.actions.replication import Precopy, Replicate
 from bridgehead.recovery.actions.services import DrainTraffic, ShiftTraffic, StartService
 from bridgehead.recovery.actions.training import Hold, ReleaseTarget, Standby
 from bridgehead.runbook.action import Action
+
+if TYPE_CHECKING:
+    from bridgehead.ports.blobs import Blobs
+    from bridgehead.vault import Vault
 
 Options = Mapping[str, Any]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -195,8 +200,15 @@ def _made(port: str, connection: Options, *site: SiteId) -> Any:
 
 
 def _vaults(connections: Mapping[SiteId, Options]) -> Vaults:
-    from bridgehead.vault import SiteVaults, Vault
+    from bridgehead.vault import SiteVaults
 
     stores = {site: _made("vault", connection) for site, connection in connections.items()}
     # Opened at first use: a site that is out of reach is an error of the calls to it, not of the whole estate.
-    return SiteVaults({site: partial(Vault.open, store) for site, store in stores.items()})
+    return SiteVaults({site: partial(_opened, store) for site, store in stores.items()})
+
+
+def _opened(store: Blobs) -> Vault:
+    from bridgehead.vault import Vault
+    from bridgehead.vault.crypt.credentials import credentials
+
+    return Vault.open(store, key=credentials(os.environ))

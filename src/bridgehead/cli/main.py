@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from bridgehead import __version__
+from bridgehead.cli.keyfile import key_file_taken
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 
 app = cyclopts.App(
@@ -53,8 +54,9 @@ def main() -> None:
 def call(arguments: Sequence[str]) -> int:
     """Carry one command out; errors become messages on stderr. Returns the exit code."""
     try:
-        _require_verb(arguments)
-        result = app(arguments)
+        with key_file_taken(arguments) as words:
+            _require_verb(words)
+            result = app(words)
         sys.stdout.flush()
     except BridgeheadError as error:
         return show(error)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.vault import Vault
+from bridgehead.vault.crypt.credentials import credentials
 
 
 def open_vault(directory: Path) -> Vault:
@@ -15,9 +17,10 @@ def open_vault(directory: Path) -> Vault:
 
     Raises:
         Transient: the directory is not there (not mounted?).
-        BridgeheadError: ``vault-not-found`` when it holds no vault.
+        BridgeheadError: ``vault-not-found`` when it holds no vault, ``vault-locked`` when it is encrypted and neither BRIDGEHEAD_PASSPHRASE
+            nor BRIDGEHEAD_KEY_FILE opens it.
     """
-    return Vault.open(LocalBlobs(LocalBlobsOptions(directory=str(directory))))
+    return Vault.open(LocalBlobs(LocalBlobsOptions(directory=str(directory))), key=credentials(os.environ))
 
 
 def create_vault(directory: Path) -> Vault:

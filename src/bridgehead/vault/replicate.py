@@ -75,14 +75,19 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
     return 0
 
 
-def _check(snapshot: Snapshot, source: Place, target: Place) -> None:
+def check_families(source: Place, target: Place, *, subject: str) -> None:
+    """Raises Permanent when the target could not read what is copied as it is."""
     if source.family != target.family:
         raise refuse(
             "the two vaults are of different families: what is sealed with the key of one cannot be read with that of the other",
-            tried="replicate a snapshot",
-            subject=snapshot.id,
+            tried="replicate",
+            subject=subject,
             remedy="Make the target's vault with `bridgehead vault init TARGET --like SOURCE`.",
         )
+
+
+def _check(snapshot: Snapshot, source: Place, target: Place) -> None:
+    check_families(source, target, subject=snapshot.id)
     if source.ring is not None and target.ring is not None:
         from bridgehead.vault.crypt.keys import share  # brings cryptography and age, which plain vaults do without
 

@@ -1,0 +1,51 @@
+"""``bridgehead vault init``: make a vault."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from bridgehead.cli.options import JsonOption
+from bridgehead.kernel.errors import ExitCode
+from bridgehead.vault.crypt.credentials import KEY_FILE_VARIABLE, PASSPHRASE_VARIABLE
+
+
+def init(
+    vault: str,
+    /,
+    *,
+    encrypt: Annotated[bool, Parameter(negative="")] = False,
+    recipient: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    like: str | None = None,
+    json: JsonOption = False,
+) -> int:
+    """Make VAULT: a new or empty directory, or the store behind an address. Does nothing when it is a vault already.
+
+    Args:
+        vault: a directory, or http://HOST:PORT of a blob server.
+        encrypt: fail when there is no key; with BRIDGEHEAD_PASSPHRASE, --key-file or --recipient it is encrypted anyway.
+        recipient: encrypt it for this age recipient (age1...); may be given several times.
+        like: another vault; the new one has its features and its keys, so that it can be replicated between them.
+    """
+    import os
+
+    from bridgehead.app.vaults import init_vault, open_vault
+
+    other = None if like is None else open_vault(like)
+    key = None
+    if encrypt or recipient or other is not None or not {PASSPHRASE_VARIABLE, KEY_FILE_VARIABLE}.isdisjoint(os.environ):
+        from bridgehead.app.vault_keys import founding  # brings cryptography and age, which plain vaults do without
+
+        key = founding(encrypt=encrypt, recipients=recipient, like=other)
+    made, created = init_vault(vault, like=other, key=key)
+    readers = [one.words for one in key.recipients] if key is not None and created else []
+    if json:
+        found = {"vault": vault, "id": made.file.id, "created": created, "encrypted": made.file.sealed, "recipients": readers}
+        print(msgspec.json.encode(found).decode())
+    else:
+        print(f"{vault} is {'now a vault' if created else 'a vault already; nothing was changed'}")
+        if readers:
+            print(f"It is encrypted for {', '.join(readers)}. Whoever loses all of these keys loses the vault")
+    return ExitCode.DONE
