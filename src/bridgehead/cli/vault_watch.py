@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from bridgehead.cli.options import JsonOption
 from bridgehead.kernel.errors import ExitCode
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from bridgehead.vault.watch import Ingested, Look
 
 _SHOWN = 3
-
-
-def register(app: App) -> None:
-    """Add the verbs of this file to ``bridgehead vault``."""
-    app.command(watch)
-    app.command(alarms)
 
 
 def watch(
@@ -202,6 +196,3 @@ def _end_on_signals(watching: Watching) -> None:
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-
-
-__all__ = ["alarms", "print_alarms", "register", "watch"]

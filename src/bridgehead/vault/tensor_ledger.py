@@ -75,15 +75,21 @@ def role_of(path: str, tensor: TensorEntry) -> Role:
     return Role.OPTIMIZER if "optim" in name or set(words) & _OPTIMIZERS else Role.WEIGHTS
 
 
-def tensors_of(snapshot: Snapshot) -> dict[str, Known]:
-    """The tensors by name; by file and name where a name occurs in several files. Steps in the names of files are left out."""
-    counts = Counter(tensor.name for file in snapshot.files for tensor in file.tensors)
-    found = {}
-    for file in snapshot.files:
-        for tensor in file.tensors:
-            name = f"{stepless(file.path, snapshot.step)}: {tensor.name}" if counts[tensor.name] > 1 else tensor.name
-            found[name] = Known(file, tensor, role_of(file.path, tensor), tuple(_pieces(file, tensor)))
-    return found
+def ambiguous(*snapshots: Snapshot) -> frozenset[str]:
+    """Names that several tensors of one snapshot have."""
+    counts = [Counter(tensor.name for file in snapshot.files for tensor in file.tensors) for snapshot in snapshots]
+    return frozenset(name for count in counts for name, times in count.items() if times > 1)
+
+
+def tensors_of(snapshot: Snapshot, doubled: frozenset[str]) -> dict[str, Known]:
+    """The tensors by name, those of ``doubled`` names by file and name. Steps in the names of files are left out."""
+    return {
+        f"{stepless(file.path, snapshot.step)}: {tensor.name}" if tensor.name in doubled else tensor.name: Known(
+            file, tensor, role_of(file.path, tensor), tuple(_pieces(file, tensor))
+        )
+        for file in snapshot.files
+        for tensor in file.tensors
+    }
 
 
 def stepless(path: str, step: int) -> str:
@@ -103,8 +109,10 @@ def fate(before: Known, after: Known) -> Fate:
 class _Pair:
     """Two consecutive snapshots compared."""
 
-    def __init__(self, before: Snapshot, after: Snapshot, old: dict[str, Known], new: dict[str, Known]) -> None:
-        self.before, self.after, self.old, self.new = before, after, old, new
+    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+        self.before, self.after = before, after
+        doubled = ambiguous(before, after)
+        self.old, self.new = tensors_of(before, doubled), tensors_of(after, doubled)
         both = [name for name in self.new if name in self.old and self.new[name].tensor.size_bytes]
         self.fates = {name: fate(self.old[name], self.new[name]) for name in both}
 
@@ -160,15 +168,11 @@ class _Pairs:
     def __init__(self, chain: Sequence[Snapshot]) -> None:
         self.chain = chain
         self._made: dict[int, _Pair] = {}
-        self._oldest = tensors_of(chain[-1])
 
     def pair(self, back: int) -> _Pair:
-        """The pair so many before the newest. Each snapshot's tensors are listed once."""
-        while len(self._made) <= back:
-            at = len(self._made)
-            before = tensors_of(self.chain[-2 - at])
-            self._made[at] = _Pair(self.chain[-2 - at], self.chain[-1 - at], before, self._oldest)
-            self._oldest = before
+        """The pair so many before the newest."""
+        if back not in self._made:
+            self._made[back] = _Pair(self.chain[-2 - back], self.chain[-1 - back])
         return self._made[back]
 
     def since(self, holds: Callable[[_Pair], bool]) -> int | None:

@@ -18,6 +18,7 @@ from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault.checkpoints import Checkpoint
 from bridgehead.vault.completeness import Watcher
 from bridgehead.vault.held import held
+from bridgehead.vault.layout import snapshot_name
 from bridgehead.vault.marks import MarkKind
 from bridgehead.vault.paths import on_disk
 from bridgehead.vault.save import SaveResult
@@ -176,7 +177,10 @@ class Watch:
         name = checkpoint.path.name
         self._done.pop(name, None)
         self._done[name] = Done(name, checkpoint.fingerprint, snapshot.id)
-        newer = checkpoint.changed_s >= self.state.saved_s and not snapshot.incomplete
+        before = self.state.newest
+        # Two may be written within one tick of the clock: then the step decides.
+        newest_step = snapshot_name(before).step if before is not None else -1
+        newer = (checkpoint.changed_s, checkpoint.step) >= (self.state.saved_s, newest_step) and not snapshot.incomplete
         self.state = WatchState(
             done=tuple(self._done.values()),
             tracked=tracked if newer and tracked is not None else self.state.tracked,
