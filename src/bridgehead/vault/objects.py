@@ -97,6 +97,7 @@ class Objects:
                 self.blobs.delete(key)
                 written = self.blobs.put_new(key, memoryview(data))
             if self.blobs.size(key) != pack.size_bytes:
+                self.blobs.delete(key)
                 raise damaged(key, "the pack has another size than what was written", remedy="Look at the store; do not use this vault.")
             self._bad_packs.discard(pack.id)
             self._present.add(pack.id)
