@@ -59,7 +59,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_init_twice_is_one_vault(shell: Shell) -> None:
     first = shell.json("init", "v")
-    assert first == {"vault": "v", "id": open_vault("v").file.id, "created": False}
+    assert first == {"vault": "v", "id": open_vault("v").file.id, "created": False, "encrypted": False, "recipients": []}
     assert shell.json("init", "other")["created"] is True
 
 
