@@ -25,11 +25,10 @@ def garbage(seed: int, count: int, form: Form) -> bytes:
 
 
 def check(data: bytes, form: Form, prediction: Prediction | None) -> None:
-    compiled, numpys = to_planes(data, form, prediction), to_planes(data, form, prediction, with_numpy=True)
-    assert [plane.tobytes() for plane in compiled] == [plane.tobytes() for plane in numpys]
+    compiled, numpys = ([plane.tobytes() for plane in to_planes(data, form, prediction, with_numpy=way)] for way in (False, True))
+    assert compiled == numpys
     for with_numpy in (False, True):
-        planes = [plane.data for plane in compiled]
-        assert from_planes(planes, len(data) // form.width, form, prediction, with_numpy=with_numpy, tail=b"end") == data + b"end"
+        assert from_planes(compiled, len(data) // form.width, form, prediction, with_numpy=with_numpy, tail=b"end") == data + b"end"
 
 
 @needs_compiled

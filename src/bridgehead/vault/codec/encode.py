@@ -12,7 +12,7 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.codec.fit import Parameters, fit
 from bridgehead.vault.codec.forms import Bits, Form, elements
-from bridgehead.vault.codec.frame import BaseRef, Codec, Frame, compose
+from bridgehead.vault.codec.frame import BaseRef, Codec, Frame, compose, parse
 from bridgehead.vault.codec.kernels import Prediction, to_planes
 from bridgehead.vault.codec.planes import Level, Method, Run, estimate, pack
 from bridgehead.vault.codec.predict import Predictor, exact, widen
@@ -97,7 +97,7 @@ def encode(
     if only is None and frame.codec is not Codec.RAW and sum(len(run.payload) for run in frame.runs) >= len(data):
         frame = _frame(data, bits, form, _Option(Codec.RAW, 1.0), frame.block)
         encoded = compose(frame)
-    return Encoded(encoded, frame)
+    return Encoded(encoded, parse(encoded))  # whose runs are views of the result, not of memory that is used again
 
 
 def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate], *, exhaustive: bool) -> Iterator[_Option]:

@@ -59,16 +59,11 @@ def _fit(predictor: Predictor, y: Floats, x: list[Floats], epsilons: Sequence[fl
 
 def _adam(y: Floats, w: Floats, m: Floats, v: Floats) -> list[Parameters]:
     """p₀, p₁, ε: the best start, then Gauss–Newton on ε."""
-    tried = []
-    for epsilon in _EPSILONS:
-        for p0, p1 in _solve([w, _ratio(m, v, epsilon)], y):
-            error = float(np.nanmean(np.abs(y - w * p0 - _ratio(m, v, epsilon) * p1)))
-            tried.append((error, (p0, p1, epsilon)))
-    if not tried:
+    best = _best_start(y, w, m, v)
+    if best is None:
         return []
-    best = min(tried)[1]
     epsilon = best[2]
-    refined = best
+    refined: Parameters = best
     step = 0.0
     for _ in range(_ROUNDS):
         slope = _ratio(_ratio(m, v, epsilon), v, epsilon)
@@ -82,7 +77,24 @@ def _adam(y: Floats, w: Floats, m: Floats, v: Floats) -> list[Parameters]:
     return [best, refined] if refined != best else [best]
 
 
-def _ratio(m: Floats, v: Floats, epsilon: float) -> Floats:
+def _best_start(y: Floats, w: Floats, m: Floats, v: Floats) -> tuple[float, float, float] | None:
+    """p₀, p₁ and the ε of ``_EPSILONS`` that leaves the least error: least squares of two unknowns for all of them at a time."""
+    good = np.isfinite(y) & np.isfinite(w)
+    y, w, m, v = y[good], w[good], m[good], v[good]
+    updates = _ratio(m, v, np.array(_EPSILONS)[:, None])
+    change = y - w  # p₀ is close to 1: what remains is not lost in rounding
+    ww, uw, uu = w @ w, updates @ w, (updates * updates).sum(1)
+    wc, uc = w @ change, updates @ change
+    p1 = (ww * uc - uw * wc) / (ww * uu - uw * uw)
+    p0 = 1 + (wc - uw * p1) / ww
+    errors = np.abs(change - (p0 - 1)[:, None] * w - p1[:, None] * updates).sum(1)
+    if len(y) < 8 or not np.isfinite(errors).any():
+        return None
+    best = int(np.nanargmin(np.where(np.isfinite(errors), errors, np.nan)))
+    return float(np.float32(p0[best])), float(np.float32(p1[best])), _EPSILONS[best]
+
+
+def _ratio(m: Floats, v: Floats, epsilon: Any) -> Floats:
     update = m / (np.sqrt(v) + epsilon)
     return np.where(np.isfinite(update), update, 0.0)
 

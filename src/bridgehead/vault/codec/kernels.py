@@ -6,8 +6,9 @@ nothing is computed; the rest is numpy's.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -36,9 +37,11 @@ class Prediction(NamedTuple):
 
 
 def to_planes(data: Data, form: Form, prediction: Prediction | None = None, *, with_numpy: bool = False) -> list[ByteArray]:
-    """The planes of all whole elements, the most significant byte first: rotated, or as residuals of a prediction."""
+    """The planes of all whole elements, the most significant byte first: rotated, or as residuals of a prediction.
+
+    They lie in memory that the next call of this thread uses again."""
     count = len(data) // form.width
-    room = np.empty((form.width, count), dtype=np.uint8)
+    room = _room(form.width * count).reshape(form.width, count)
     if with_numpy or not _is_compiled(form, prediction):
         _to_planes_with_numpy(data, form, prediction, list(room))
     else:
@@ -56,6 +59,20 @@ def from_planes(
     if with_numpy or not _is_compiled(form, prediction):
         return _from_planes_with_numpy([np.frombuffer(plane, np.uint8) for plane in planes], count, form, prediction).tobytes() + tail
     return compiled.from_planes(tuple(planes), count, form, *_arguments(prediction), tail)
+
+
+_mine = threading.local()
+_ROOM_BYTES: Final = 16 << 20
+
+
+def _room(size_bytes: int) -> ByteArray:
+    """The thread's own memory: pages that are taken anew for each block cost as much as the work itself."""
+    if size_bytes > _ROOM_BYTES:
+        return np.empty(size_bytes, dtype=np.uint8)
+    if not hasattr(_mine, "room") or len(_mine.room) < size_bytes:
+        _mine.room = np.empty(size_bytes, dtype=np.uint8)
+    room: ByteArray = _mine.room[:size_bytes]
+    return room
 
 
 def _is_compiled(form: Form, prediction: Prediction | None) -> bool:

@@ -138,7 +138,7 @@ def narrow(values: Floats, form: Form) -> Bits:
 
 @cache
 def _probe() -> Floats:
-    bits = (np.arange(1, 4097, dtype=np.uint64) * np.uint64(2654435761) % np.uint64(1 << 32)).astype(np.uint32)
+    bits = (np.arange(1, 1025, dtype=np.uint64) * np.uint64(2654435761) % np.uint64(1 << 32)).astype(np.uint32)
     bits[:64] %= np.uint32(1 << 23)  # denormals, which some libraries switch off for a whole thread
     values = bits.view(np.float32)
     return np.where(np.isfinite(values), values, np.float32(1.5))
