@@ -2,25 +2,33 @@
 
     holds/<snapshot id>/<hold>.json         the hold: who, why, until when
     holds/<snapshot id>/<hold>.released     who released it, and why; written before the hold is deleted
+    state/forgetting/<snapshot id>/<any>    somebody is about to forget it: he looks for holds then, and who holds looks for this
 
 A hold whose record cannot be read holds for ever: damage must not free what somebody wanted kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import time
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from bridgehead.kernel.errors import NotFound
+from bridgehead.host.identity import is_alive, this_driver
+from bridgehead.kernel.errors import Conflict, NotFound
 from bridgehead.kernel.ids import Person, SnapshotId
+from bridgehead.ports.journal import DriverIdentity
 from bridgehead.vault.layout import snapshot_name
 from bridgehead.vault.objects import Objects, refuse
 from bridgehead.vault.records import Damaged, damaged
 
 HOLDS_PREFIX: Final = "holds/"
+FORGETTING_PREFIX: Final = "state/forgetting/"
+_PATIENCE_S: Final = 10.0
+_POLL_S: Final = 0.1
 _HOLD: Final = ".json"
 _RELEASE: Final = ".released"
 
@@ -57,12 +65,39 @@ class Held(msgspec.Struct, frozen=True):
 
 
 def place_hold(objects: Objects, hold: Hold) -> str:
-    """Record a hold; one snapshot may have several. Returns its key. Raises Permanent for an end that is past, and port errors."""
+    """Record a hold; one snapshot may have several. Returns its key.
+
+    Raises Permanent for an end that is past, NotFound when the snapshot is not there, Conflict when somebody forgets it just now.
+    """
     if hold.until_s is not None and hold.until_s <= hold.since_s:
         raise refuse("its end is past", tried="hold a snapshot", subject=hold.snapshot, remedy="Give a date that is to come, or none.")
     key = f"{_prefix(hold.snapshot)}{secrets.token_hex(8)}{_HOLD}"
     objects.add(key, hold)
+    _wait_for_forgetting(objects, hold.snapshot, key)
+    if objects.blobs.size(snapshot_name(hold.snapshot).key) is None:
+        objects.blobs.delete(key)
+        raise NotFound("there is no such snapshot", tried="hold a snapshot", subject=hold.snapshot)
     return key
+
+
+def forget_unless_held(objects: Objects, snapshot: SnapshotId, *, now_s: float) -> None:
+    """Delete a snapshot's record. Raises Conflict when a hold is in force, NotFound when there is no such snapshot."""
+    name = snapshot_name(snapshot)
+    mark = f"{FORGETTING_PREFIX}{name.id}/{secrets.token_hex(8)}"
+    if objects.blobs.size(name.key) is None:
+        raise NotFound("there is no such snapshot", tried="forget a snapshot", subject=snapshot)
+    objects.add(mark, this_driver())
+    try:
+        if is_held(objects, snapshot, now_s=now_s):
+            raise Conflict(
+                "a hold is on it",
+                tried="forget a snapshot",
+                subject=snapshot,
+                remedy="`bridgehead vault hold VAULT` lists holds with their reasons; whoever placed it may release it.",
+            )
+        objects.blobs.delete(name.key)
+    finally:
+        objects.blobs.delete(mark)
 
 
 def release_holds(objects: Objects, snapshot: SnapshotId, *, by: Person, reason: str, now_s: float) -> tuple[Release, ...]:
@@ -124,6 +159,24 @@ def _held_under(objects: Objects, prefix: str) -> Iterator[Held]:
             yield Held(key, snapshot, None)
             continue
         yield Held(key, snapshot, hold if hold.snapshot == snapshot else None)
+
+
+def _wait_for_forgetting(objects: Objects, snapshot: SnapshotId, hold: str) -> None:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while marks := list(objects.blobs.list(f"{FORGETTING_PREFIX}{snapshot_name(snapshot).id}/")):
+        for mark in marks:
+            with contextlib.suppress(NotFound, Damaged):
+                if not is_alive(objects.record(mark, DriverIdentity)):
+                    objects.blobs.delete(mark)
+        if time.monotonic() >= deadline_s:
+            objects.blobs.delete(hold)
+            raise Conflict(
+                "somebody is about to forget it; no hold was placed",
+                tried="hold a snapshot",
+                subject=snapshot,
+                remedy="Hold it again in a moment, if it is still there.",
+            )
+        time.sleep(_POLL_S)
 
 
 def _prefix(snapshot: SnapshotId) -> str:

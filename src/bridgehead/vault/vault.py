@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode, NotFound
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
 from bridgehead.ports.blobs import Blobs
@@ -16,6 +16,7 @@ from bridgehead.vault.catalog import Catalog, Survey
 from bridgehead.vault.collect import Collected, collect
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.gate import WAIT_S
+from bridgehead.vault.holds import forget_unless_held
 from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY, SnapshotName, snapshot_name
 from bridgehead.vault.objects import PACK_BYTES, Objects
 from bridgehead.vault.receipts import give_receipt, read_receipt, receipt_names
@@ -183,11 +184,8 @@ class Vault:
         return verify(self._objects, read_data=read_data)
 
     def forget(self, snapshot: SnapshotId) -> None:
-        """Remove a snapshot's record: it is no longer there; `collect` frees its space. Raises NotFound."""
-        key = snapshot_name(snapshot).key
-        if self._objects.blobs.size(key) is None:
-            raise NotFound("there is no such snapshot", tried="forget a snapshot", subject=snapshot)
-        self._objects.blobs.delete(key)
+        """Remove a snapshot's record: it is no longer there; `collect` frees its space. Raises NotFound, Conflict when it is held."""
+        forget_unless_held(self._objects, snapshot, now_s=self._now_s())
         self._catalog.forget(snapshot)
 
     def collect(self, *, dry_run: bool = False, evict: bool = False, wait_s: float = WAIT_S) -> Collected:
