@@ -13,7 +13,7 @@ from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.vault import Vault
 from bridgehead.vault.cut import cut
 from bridgehead.vault.formats import examine
-from bridgehead.vault.snapshots import path_fault
+from bridgehead.vault.paths import path_fault
 
 names = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0/"), min_size=1, max_size=12)
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)

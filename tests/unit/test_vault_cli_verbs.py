@@ -241,37 +241,48 @@ def test_V12_file_that_is_cut_off_is_kept_and_reported(shell: Shell) -> None:
     shell("restore", "v", "train@1", "--to", "out")
 
 
-def test_links_as_today(shell: Shell) -> None:
-    Path("c").mkdir()
+def test_links_stay_links_and_those_that_lead_out_are_told(shell: Shell) -> None:
+    Path("c/d").mkdir(parents=True)
     Path("w").write_bytes(b"w")
-    Path("c/link").symlink_to("../w")
-    shell("save", "v", "c", "--workload", "train", "--step", "1")
-    shell("restore", "v", "train", "--to", "out")
-    assert (Path("out/link").is_symlink(), Path("out/link").read_bytes()) == (False, b"w")
-    Path("c/folder").symlink_to("..")
-    shell("save", "v", "c", "--workload", "train", "--step", "2", code=2)
-    assert "symbolic link to a folder" in shell.err
-    Path("c/folder").unlink()
+    Path("c/out").symlink_to("../w")
+    shell("save", "v", "c", "--workload", "train", "--step", "1", code=2)
+    assert "there is no file to save" in shell.err
+    Path("c/w").write_bytes(b"w")
+    Path("c/folder").symlink_to("d")
     Path("c/gone").symlink_to("nowhere")
-    shell("save", "v", "c", "--workload", "train", "--step", "2", code=2)
-    assert "leads nowhere" in shell.err
-    Path("c/gone").unlink()
+    said = shell("save", "v", "c", "--workload", "train", "--step", "1")
+    assert "1 B in 1 file, 3 links, 1 folder, 1 B new" in said
+    assert "warning: out: the link leads out of the folder, to ../w; what is there is not in the snapshot" in shell.err
+    assert "folder -> d" in shell("show", "v", "train")
+    shell("restore", "v", "train", "--to", "back")
+    assert [os.readlink(f"back/{name}") for name in ("out", "folder", "gone")] == ["../w", "d", "nowhere"]
+    shell("cat", "v", "train", "gone", code=6)
+    assert "it is a link to 'nowhere' and has no content" in shell.err
+    shell("save", "v", "c/w", "c/out", "--workload", "named", "--step", "1")
+    assert shell("cat", "v", "named", "out") == "w", "a link that is named itself is the file"
     os.mkfifo("c/pipe")
     shell("save", "v", "c", "--workload", "train", "--step", "2", code=2)
-    assert "neither a regular file" in shell.err
+    assert "a named pipe" in shell.err
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_names_that_are_not_utf8_are_refused_by_name(shell: Shell, inside: bool) -> None:
+def test_names_that_are_not_utf8_come_back(shell: Shell, inside: bool) -> None:
     os.mkdir(b"c")
     with open(b"c/w-\xff.bin", "wb") as file:
         file.write(b"w")
     words = [b"c" if inside else b"c/w-\xff.bin", b"--workload", b"train", b"--step", b"1"]
     done = subprocess.run([sys.executable, "-m", "bridgehead.cli.main", "vault", "save", "v", *words], capture_output=True, check=False)
-    assert done.returncode == 2, done.stderr
-    assert b"not UTF-8" in done.stderr
-    assert b"w-\\udcff.bin" in done.stderr
-    assert list(Path("v").glob("data/*")) == []
+    assert done.returncode == 0, done.stderr
+    assert "w-\\xff.bin" in shell("show", "v", "train")
+    assert shell.json("show", "v", "train")["files"][0]["path"] == "w-\0ff.bin"
+    for to in ("out", "-"):
+        words = [b"--file", b"w-\xff.bin", b"--to", to]
+        done = subprocess.run(
+            [sys.executable, "-m", "bridgehead.cli.main", "vault", "restore", "v", "train", *words], capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == b"w"
+    assert os.listdir(b"out") == [b"w-\xff.bin"]
 
 
 @pytest.mark.parametrize("path", ["c", "c/secret.bin"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save as to_safetensors
 
-from bridgehead.vault.cut import MAX_BLOCK_BYTES, MIN_TENSOR_BLOCK_BYTES, OPAQUE_BLOCK_BYTES, Piece, cut
+from bridgehead.vault.cut import MAX_BLOCK_BYTES, MIN_TENSOR_BLOCK_BYTES, Piece, cut
 from bridgehead.vault.formats import OPAQUE, Contents, examine
 from bridgehead.vault.snapshots import tensors_in
 
@@ -140,9 +140,9 @@ def test_small_neighbours_share_a_block() -> None:
     assert sum(sizes) == len(data)
 
 
-def test_opaque_file_is_cut_in_pieces_of_fixed_size() -> None:
+def test_file_without_a_table_is_cut_in_pieces_of_fixed_size() -> None:
     assert cut(0, OPAQUE) == []
-    assert [piece.size_bytes for piece in cut(2 * OPAQUE_BLOCK_BYTES + 1, OPAQUE)] == [OPAQUE_BLOCK_BYTES, OPAQUE_BLOCK_BYTES, 1]
+    assert [piece.size_bytes for piece in cut(2 * MAX_BLOCK_BYTES + 1, OPAQUE)] == [MAX_BLOCK_BYTES, MAX_BLOCK_BYTES, 1]
 
 
 def test_tensors_of_a_block_are_known_by_name(tmp_path) -> None:
@@ -150,7 +150,7 @@ def test_tensors_of_a_block_are_known_by_name(tmp_path) -> None:
     from bridgehead.vault import Vault
 
     size = MIN_TENSOR_BLOCK_BYTES
-    data = raw({"first": row(0, size), "second": row(size, 2 * size), "empty": row(size, size)}, bytes(size) + b"x" * size)
+    data = raw({"first": row(0, size), "second": row(size, 2 * size), "empty": row(size, size)}, b"y" * size + b"x" * size)
     vault = Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path))))
     (file,) = vault.save({"m": data}, workload="w", step=0, epoch=0, site="a").snapshot.files
     assert [tensors_in(file, ref) for ref in file.blocks] == [[], ["first"], ["second"]]

@@ -7,8 +7,9 @@ from bridgehead.kernel.errors import ErrorCode, Permanent
 from bridgehead.kernel.hashing import document_hash
 from bridgehead.model.snapshot import BlockRef, Fence, FileEntry, Receipt, Snapshot
 from bridgehead.vault.layout import SnapshotName, content_digest, fence_key, receipt_key, snapshot_name, snapshot_name_of_key
+from bridgehead.vault.paths import path_fault
 from bridgehead.vault.records import Damaged, decode, encode
-from bridgehead.vault.snapshots import decode_snapshot, path_fault
+from bridgehead.vault.snapshots import decode_snapshot
 
 FENCE = Fence("train", 3, "b", ("train@5.2-0123456789abcdef",), "run-1", 17.25)
 

@@ -1,6 +1,7 @@
 """Saving and restoring (V11, V12, V13, V28, V30; R10)."""
 
 import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -84,18 +85,24 @@ def test_numbers_that_do_not_fit_a_name_are_refused(vault: Vault, step: int, epo
         vault.save({"a": b""}, workload=TRAIN, step=step, epoch=Epoch(epoch), site=A)
 
 
-def test_what_cannot_be_saved_whole_is_refused_and_not_left_out(vault: Vault, folder: Path, tmp_path: Path) -> None:
-    (folder / "link").symlink_to(tmp_path, target_is_directory=True)
-    with pytest.raises(BridgeheadError, match="symbolic link"):
-        save(vault, folder)
-    (folder / "link").unlink()
+def test_what_cannot_be_saved_whole_is_refused_and_not_left_out(
+    vault: Vault, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(folder / "pipe")
-    with pytest.raises(BridgeheadError, match="neither a regular file"):
+    with pytest.raises(BridgeheadError, match="named pipe"):
         save(vault, folder)
     (folder / "pipe").unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        monkeypatch.chdir(folder)  # the path of a socket must be short
+        listening.bind("socket")
+        with pytest.raises(BridgeheadError, match="a socket"):
+            save(vault, folder)
+    (folder / "socket").unlink()
     (folder / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(BridgeheadError, match="leads nowhere"):
-        save(vault, folder)
+        save(vault, {"link": folder / "link"})
+    with pytest.raises(BridgeheadError, match="a device"):
+        save(vault, {"null": Path("/dev/null")})
     with pytest.raises(BridgeheadError, match="not a folder"):
         save(vault, tmp_path / "nowhere")
     assert vault.newest(TRAIN) is None

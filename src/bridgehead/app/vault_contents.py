@@ -17,22 +17,40 @@ from bridgehead.app.vaults import missing, space_named, usage
 from bridgehead.kernel.errors import Permanent
 from bridgehead.kernel.ids import BlockId, Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.kernel.phrase import near_word
-from bridgehead.model.snapshot import FileEntry, Snapshot, SnapshotInfo, TensorEntry
+from bridgehead.model.snapshot import FileEntry, Finding, Snapshot, SnapshotInfo, TensorEntry
 from bridgehead.vault import Damaged, Vault
+from bridgehead.vault.cut import MAX_BLOCK_BYTES
+from bridgehead.vault.landing import needed_bytes
 from bridgehead.vault.objects import parallel
-from bridgehead.vault.snapshots import blocks_of
+from bridgehead.vault.paths import on_disk
+from bridgehead.vault.snapshots import blocks_of, places_of
 
 TENSOR_FILE: Final = "tensors.safetensors"
 _PART: Final = ".tensors.safetensors.part"
 
 
 class ShownFile(msgspec.Struct, frozen=True):
-    """A file of a snapshot. ``mode``: permission bits."""
+    """A file of a snapshot, or a symbolic link or a folder.
+
+    Attributes:
+        path: as ``vault.paths`` writes it.
+        mode: permission bits.
+        kind: ``file``, ``link`` or ``folder``.
+        target: where a link leads.
+        same_as: of a hard link, the path that holds the content.
+        hole_bytes: how much of it is zeros that take no space, neither in the vault nor when it is restored.
+        unreached_bytes: how much of its storages no tensor reaches (V05).
+    """
 
     path: str
     mode: int
     size_bytes: int
     blocks: int
+    kind: str = "file"
+    target: str | None = None
+    same_as: str | None = None
+    hole_bytes: int = 0
+    unreached_bytes: int = 0
 
 
 class ShownTensor(msgspec.Struct, frozen=True):
@@ -47,7 +65,13 @@ class ShownTensor(msgspec.Struct, frozen=True):
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """All about a snapshot. ``stored_bytes``: what its blocks take in the vault, each once, shared with other snapshots or not."""
+    """All about a snapshot.
+
+    Attributes:
+        stored_bytes: what its blocks take in the vault, each once, shared with other snapshots or not.
+        restored_bytes: the space that a restore takes; hard links and holes take none (V10).
+        findings: what was noticed about its files when they were saved (V07, V12).
+    """
 
     id: SnapshotId
     workload: WorkloadId
@@ -59,8 +83,10 @@ class Shown(msgspec.Struct, frozen=True):
     verified: bool
     raw_bytes: int
     stored_bytes: int
+    restored_bytes: int
     context: dict[str, str]
     incomplete: tuple[str, ...]
+    findings: tuple[Finding, ...]
     files: tuple[ShownFile, ...]
     tensors: tuple[ShownTensor, ...]
     damage: tuple[str, ...]
@@ -96,11 +122,27 @@ def _shown(info: SnapshotInfo, snapshot: Snapshot, tensors: tuple[ShownTensor, .
         verified=info.verified,
         raw_bytes=info.raw_bytes,
         stored_bytes=stored_bytes([snapshot]),
+        restored_bytes=needed_bytes(snapshot),
         context=snapshot.context,
         incomplete=snapshot.incomplete,
-        files=tuple(ShownFile(file.path, file.mode, file.size_bytes, len(file.blocks)) for file in snapshot.files),
+        findings=snapshot.findings or (),
+        files=tuple(_file(file) for file in snapshot.files),
         tensors=tensors,
         damage=damage,
+    )
+
+
+def _file(file: FileEntry) -> ShownFile:
+    return ShownFile(
+        path=file.path,
+        mode=file.mode,
+        size_bytes=file.size_bytes,
+        blocks=len(file.blocks),
+        kind=file.kind.value if file.kind else "file",
+        target=file.target or None,
+        same_as=file.same_as or None,
+        hole_bytes=sum(hole.size_bytes for hole in file.holes or ()),
+        unreached_bytes=file.unreached_bytes or 0,
     )
 
 
@@ -122,30 +164,37 @@ def _hash_file(vault: Vault, snapshot: Snapshot, file: FileEntry) -> tuple[dict[
     waiting.reverse()
     active: dict[Place, blake3] = {}
     faults: list[str] = []
-    for ref in file.blocks:
-        end = ref.offset_bytes + ref.size_bytes
+    for at, end in _stretches(file):
         while waiting and waiting[-1][0] < end:
             active[waiting.pop()] = blake3()
         if not active:
             continue
         try:
-            (block,) = vault.read(snapshot, file, offset_bytes=ref.offset_bytes, size_bytes=ref.size_bytes)
+            (block,) = vault.read(snapshot, file, offset_bytes=at, size_bytes=end - at)
         except Damaged as damage:
             faults.append(f"{damage.subject}: {damage.happened}")
             active.clear()
             continue
         for place, hasher in list(active.items()):
-            first, last = max(place[0], ref.offset_bytes), min(sum(place), end)
-            hasher.update(block[first - ref.offset_bytes : last - ref.offset_bytes])
+            first, last = max(place[0], at), min(sum(place), end)
+            hasher.update(block[first - at : last - at])
             if last == sum(place):
                 hashes[place] = active.pop(place).hexdigest()
     return hashes, faults
 
 
+def _stretches(file: FileEntry) -> Iterator[tuple[int, int]]:
+    """Begin and end of each block, and of holes in parts of at most the size of a block."""
+    for place in places_of(file):
+        end = place.offset_bytes + place.size_bytes
+        for at in range(place.offset_bytes, end, MAX_BLOCK_BYTES):
+            yield at, min(end, at + MAX_BLOCK_BYTES)
+
+
 def pick_file(snapshot: Snapshot, path: str) -> FileEntry:
-    """A file by its path. Raises VAULT_NOT_FOUND."""
+    """A file by its path, as the shell gives it. Raises VAULT_NOT_FOUND."""
     for file in snapshot.files:
-        if file.path == path:
+        if on_disk(file.path) == path or file.path == path:
             return file
     paths = [file.path for file in snapshot.files]
     raise missing("find a file", subject=f"{path!r} of {snapshot.id}", happened="the snapshot has no such file", remedy=_hint(path, paths))

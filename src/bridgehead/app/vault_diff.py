@@ -5,13 +5,16 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from bridgehead.kernel.ids import BlockId, SnapshotId
-from bridgehead.model.snapshot import FileEntry, Snapshot, TensorEntry
+from bridgehead.model.snapshot import EntryKind, FileEntry, Hole, Snapshot, TensorEntry
 from bridgehead.vault import Vault
+from bridgehead.vault.cut import MAX_BLOCK_BYTES
+from bridgehead.vault.paths import shown
+from bridgehead.vault.snapshots import places_of
 
 
 class Change(enum.StrEnum):
@@ -51,6 +54,9 @@ class Comparison(msgspec.Struct, frozen=True):
     files: tuple[Difference, ...]
 
 
+_ZEROS: Final = BlockId("")
+
+
 class _Part(NamedTuple):
     """A tensor, or a whole file, as a range of a file."""
 
@@ -62,7 +68,8 @@ class _Part(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A range of a part, counted from its begin, and where its bytes are: in a block, from ``inside`` on. ``whole``: all of the block."""
+    """A range of a part, counted from its begin, and where its bytes are: in a block, from ``inside`` on. ``whole``: all of the block.
+    A hole has the block "", whatever it is compared with is read."""
 
     begin: int
     end: int
@@ -88,7 +95,13 @@ def compare(vault: Vault, before: Snapshot, after: Snapshot) -> Comparison:
 
 
 def _file_parts(snapshot: Snapshot) -> dict[str, _Part]:
-    return {file.path: _Part(snapshot, file, 0, file.size_bytes, f"mode {file.mode:o}") for file in snapshot.files}
+    return {file.path: _Part(snapshot, file, 0, file.size_bytes, _kind(file)) for file in snapshot.files}
+
+
+def _kind(file: FileEntry) -> str:
+    if file.kind is EntryKind.LINK:
+        return f"link to {shown(file.target or '')}"
+    return f"{'folder, ' if file.kind else ''}mode {file.mode:o}"
 
 
 def _tensor_parts(before: Snapshot, after: Snapshot) -> tuple[dict[str, _Part], dict[str, _Part]]:
@@ -132,7 +145,7 @@ def _changed_bytes(vault: Vault, before: _Part, after: _Part) -> int:
     """Over the common length: the sizes of pieces that differ. The cuts of both are laid over each other."""
     changed = 0
     for one, other in _overlay(list(_pieces(before)), list(_pieces(after))):
-        if (one.block, one.inside) == (other.block, other.inside):
+        if (one.block, one.inside) == (other.block, other.inside) or one.block == other.block == _ZEROS:
             continue
         if (one.whole and other.whole) or _bytes(vault, before, one) != _bytes(vault, after, other):
             changed += one.end - one.begin
@@ -140,10 +153,15 @@ def _changed_bytes(vault: Vault, before: _Part, after: _Part) -> int:
 
 
 def _pieces(part: _Part) -> Iterator[_Piece]:
-    for ref in part.file.blocks:
-        first, last = max(part.begin, ref.offset_bytes), min(part.end, ref.offset_bytes + ref.size_bytes)
-        if first < last:
-            yield _Piece(first - part.begin, last - part.begin, ref.block, first - ref.offset_bytes, last - first == ref.size_bytes)
+    for place in places_of(part.file):
+        first, last = max(part.begin, place.offset_bytes), min(part.end, place.offset_bytes + place.size_bytes)
+        if first >= last:
+            continue
+        if isinstance(place, Hole):
+            for at in range(first, last, MAX_BLOCK_BYTES):
+                yield _Piece(at - part.begin, min(last, at + MAX_BLOCK_BYTES) - part.begin, _ZEROS, 0, False)
+        else:
+            yield _Piece(first - part.begin, last - part.begin, place.block, first - place.offset_bytes, last - first == place.size_bytes)
 
 
 def _overlay(before: list[_Piece], after: list[_Piece]) -> Iterator[tuple[_Piece, _Piece]]:

@@ -20,6 +20,7 @@ from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
 from bridgehead.vault.crypt.credentials import credentials
 from bridgehead.vault.layout import DATA_PREFIX, is_name
 from bridgehead.vault.objects import Objects
+from bridgehead.vault.restore import Note
 from bridgehead.vault.sources import Files, Source, sources_of
 from bridgehead.vault.vaultfile import NoVault
 from bridgehead.vault.verify import verify as verify_objects
@@ -142,12 +143,10 @@ def gather(paths: Sequence[Path], *, place: str) -> tuple[Files | str, list[Sour
     chosen: dict[str, Path] = {}
     for path in paths:
         name = os.path.basename(os.path.abspath(path))
-        found = {f"{name}/{source.path}": path / source.path for source in sources_of(str(path))} if os.path.isdir(path) else {name: path}
-        twice = sorted(chosen.keys() & found.keys())
-        if twice:
+        if name in chosen:
             remedy = "Save the folder that both are in."
-            raise usage("save a snapshot", subject=str(path), happened=f"two files would be called {twice[0]!r}", remedy=remedy)
-        chosen |= found
+            raise usage("save a snapshot", subject=str(path), happened=f"two files would be called {name!r}", remedy=remedy)
+        chosen[name] = path
     return chosen, sources_of(chosen)
 
 
@@ -182,10 +181,11 @@ def checked_name(text: str, *, option: str) -> str:
     raise usage("use a name", subject=f"{option} {text!r}", happened="not a name", remedy=remedy)
 
 
-def restore(vault: Vault, snapshot: Snapshot, *, to: Path, files: Sequence[str]) -> None:
-    """Restore all files, or some that it has. Raises BAD_USAGE when ``to`` holds something else, VAULT_DAMAGED, VAULT_FULL."""
+def restore(vault: Vault, snapshot: Snapshot, *, to: Path, files: Sequence[str], note: Note) -> None:
+    """Restore all files, or some that it has; ``note`` is told what was not kept. Raises BAD_USAGE when ``to`` holds something else,
+    VAULT_DAMAGED, VAULT_FULL."""
     with refusing_occupied(to), space_named():
-        vault.restore(snapshot.id, to=to, only=files)
+        vault.restore(snapshot.id, to=to, only=files, note=note)
 
 
 @contextmanager

@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from bridgehead.app.vault_contents import Shown
+from bridgehead.app.vault_contents import Shown, ShownFile
 from bridgehead.app.vault_copies import Copied
 from bridgehead.app.vault_diff import Change, Comparison, Difference
 from bridgehead.app.vault_status import Listing, VaultStatus, WorkloadStatus
 from bridgehead.kernel.quantity import format_bytes, format_duration
-from bridgehead.model.snapshot import SnapshotInfo
+from bridgehead.model.snapshot import FileEntry, Snapshot, SnapshotInfo
 from bridgehead.vault import VerifyReport
+from bridgehead.vault.paths import shown
 
 _DIGITS = 3
 _MARKS = {Change.SAME: "=", Change.CHANGED: "~", Change.ADDED: "+", Change.REMOVED: "-"}
@@ -97,9 +99,24 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
+def entries(files: Iterable[FileEntry]) -> str:
+    """How many files, links and folders."""
+    kinds = Counter(file.kind.value if file.kind else "file" for file in files)
+    return ", ".join(counted(kinds[kind], kind) for kind in ("file", "link", "folder") if kinds[kind])
+
+
 def clean(text: str) -> str:
-    """A name out of a file, without what would move the cursor."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape", "surrogatepass").decode() for sign in text)
+    """A name out of a file, without what would move the cursor; a byte that is not UTF-8 as ``\\xff``."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape", "surrogatepass").decode() for sign in shown(text))
+
+
+def warnings(snapshot: Snapshot) -> list[str]:
+    """What was noticed about the files of a save; first what makes it no whole checkpoint."""
+    found = sorted(snapshot.findings or (), key=lambda finding: not finding.spoils)
+    texts = [f"{clean(finding.path)}: {clean(finding.happened)}" for finding in found]
+    if snapshot.incomplete:
+        texts.append("the snapshot is kept, but is never the newest")
+    return texts
 
 
 def print_columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> None:
@@ -127,25 +144,26 @@ def _row(info: SnapshotInfo) -> tuple[str, ...]:
     return (info.id, str(info.step), str(info.epoch), info.site, clock(info.created_s), size(info.raw_bytes), "usable")
 
 
-def print_shown(shown: Shown) -> None:
+def print_shown(found: Shown) -> None:
     """All about one snapshot."""
-    print(shown.id)
-    standing = "counts" if shown.counts else "does NOT count: its epoch is closed, or nobody opened it"
-    whole = "all blocks are there" if shown.verified else "NOT usable: cut-off files, or blocks that are missing, torn or damaged"
+    print(found.id)
+    standing = "counts" if found.counts else "does NOT count: its epoch is closed, or nobody opened it"
+    whole = "all blocks are there" if found.verified else "NOT usable: incomplete files, or blocks that are missing, torn or damaged"
+    kinds = Counter(one.kind for one in found.files)
+    number = ", ".join(counted(kinds[kind], kind) for kind in ("file", "link", "folder") if kinds[kind])
+    told = {finding.path for finding in found.findings}
     rows = [
-        ("saved", f"{clock(shown.created_s)} at {shown.site}, step {shown.step}, epoch {shown.epoch}"),
+        ("saved", f"{clock(found.created_s)} at {found.site}, step {found.step}, epoch {found.epoch}"),
         ("standing", f"{standing}; {whole}"),
-        (
-            "size",
-            f"{size(shown.raw_bytes)} in {counted(len(shown.files), 'file')}; {size(shown.stored_bytes)} in the vault",
-        ),
-        *((f"context {clean(key)}", clean(value)) for key, value in sorted(shown.context.items())),
-        *(("cut off", clean(path)) for path in shown.incomplete),
+        ("size", f"{size(found.raw_bytes)} in {number}; {size(found.stored_bytes)} in the vault; {size(found.restored_bytes)} on a disk"),
+        *((f"context {clean(key)}", clean(value)) for key, value in sorted(found.context.items())),
+        *((one.kind.value.replace("-", " "), f"{clean(one.path)}: {clean(one.happened)}") for one in found.findings),
+        *(("cut off", clean(path)) for path in found.incomplete if path not in told),
     ]
     print_columns(rows, indent="  ")
     print("files:")
-    print_columns([(clean(one.path), f"{one.mode:o}", size(one.size_bytes)) for one in shown.files], indent="  ")
-    if shown.tensors:
+    print_columns([_shown_file(one) for one in found.files], indent="  ")
+    if found.tensors:
         print("tensors:")
         rows_ = [
             (
@@ -156,9 +174,21 @@ def print_shown(shown: Shown) -> None:
                 one.hash[:16] if one.hash else "-",
                 clean(one.file),
             )
-            for one in shown.tensors
+            for one in found.tensors
         ]
         print_columns([("name", "dtype", "shape", "size", "hash", "file"), *rows_], indent="  ")
+
+
+def _shown_file(one: ShownFile) -> tuple[str, str, str]:
+    match one.kind:
+        case "link":
+            return f"{clean(one.path)} -> {clean(one.target or '')}", "link", ""
+        case "folder":
+            return f"{clean(one.path)}/", f"{one.mode:o}", "folder"
+    notes = [f"the same file as {clean(one.same_as)}"] if one.same_as else []
+    notes += [f"{size(one.hole_bytes)} of it zeros without space"] if one.hole_bytes else []
+    notes += [f"no tensor reaches {size(one.unreached_bytes)} of it"] if one.unreached_bytes else []
+    return clean(one.path), f"{one.mode:o}", ", ".join([size(one.size_bytes), *notes])
 
 
 def print_comparison(found: Comparison, *, every: bool) -> None:

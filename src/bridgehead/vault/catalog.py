@@ -12,11 +12,12 @@ import msgspec
 
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SnapshotId, WorkloadId
-from bridgehead.model.snapshot import Fence, Snapshot, SnapshotInfo
+from bridgehead.model.snapshot import Fence, FileEntry, Snapshot, SnapshotInfo
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, is_name, snapshot_name, snapshot_name_of_key, snapshots_prefix
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged
+from bridgehead.vault.restore import pieces
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of, spoiled
 
 _CACHED_RECORDS: Final = 256
@@ -77,6 +78,10 @@ class Catalog:
         """Its record is gone."""
         with self._lock:
             self._records.pop(snapshot, None)
+
+    def contents(self, snapshot: Snapshot, file: FileEntry, offset_bytes: int, size_bytes: int) -> bytes:
+        """Bytes of a file of a snapshot, which need not be committed yet. Raises Damaged."""
+        return b"".join(pieces(self._objects, snapshot, file, offset_bytes, offset_bytes + size_bytes))
 
     def find(self, snapshot: SnapshotId) -> SnapshotInfo | None:
         """The snapshot with its standing; None when the vault lacks it. Raises Damaged."""

@@ -1,30 +1,46 @@
-"""Restore: files bit for bit, each block hashed in the buffer that is used (V30, V31), visible all at once or not at all."""
+"""Restore: files bit for bit, each block hashed in the buffer that is used (V30, V31), visible all at once or not at all.
+
+What a restore that was broken off has written stays in a scratch folder beside the target; the next one reads and hashes it there, and
+fetches only what is not right yet (V24, V28).
+"""
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
-from collections.abc import Collection, Iterator
+import stat
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import msgspec
 
-from bridgehead.kernel.errors import Conflict, NotFound, Permanent, Transient
-from bridgehead.kernel.hashing import block_hash
-from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot
+from bridgehead.kernel.errors import NotFound
+from bridgehead.kernel.ids import BlockId
+from bridgehead.model.snapshot import FileEntry, Hole, Snapshot
+from bridgehead.vault.compare import same_tree
+from bridgehead.vault.cut import MAX_BLOCK_BYTES
+from bridgehead.vault.landing import Landing, conflict, port_error, sync
 from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.paths import shown
 from bridgehead.vault.reader import Reader
 from bridgehead.vault.scratch import claim, release
+from bridgehead.vault.snapshots import places_of
+
+Note = Callable[[str], None]
+"""Takes a sentence about what could not be kept, or where something was left."""
 
 
 def load(objects: Objects, snapshot: Snapshot) -> dict[str, bytes]:
-    """The files in memory. Raises Damaged."""
+    """The files in memory; links and folders are not among them. Raises Damaged."""
     reader = Reader(objects, snapshot)
-    fetched = iter(reader.parallel(reader.fetch, _refs(snapshot)))
-    loaded = {file.path: b"".join([next(fetched) for _ in file.blocks]) for file in snapshot.files}
+    files = [file for file in snapshot.files if file.is_file]
+    fetched: dict[BlockId, bytes] = {}
+    reader.each([ref for file in files for ref in file.blocks], lambda ref, data: fetched.update({ref.block: data}), ref_of=lambda ref: ref)
+    loaded = {
+        file.path: b"".join([bytes(place.size_bytes) if isinstance(place, Hole) else fetched[place.block] for place in places_of(file)])
+        for file in files
+    }
     # Hashed after landing in the buffer that the caller gets, not before.
-    places = [(memoryview(loaded[file.path]), ref) for file in snapshot.files for ref in file.blocks]
+    places = [(memoryview(loaded[file.path]), ref) for file in files for ref in file.blocks]
     parallel(
         lambda place: objects.check_block(
             place[1].block,
@@ -37,10 +53,13 @@ def load(objects: Objects, snapshot: Snapshot) -> dict[str, bytes]:
     return loaded
 
 
-def restore(objects: Objects, snapshot: Snapshot, to: Path) -> None:
+def restore(objects: Objects, snapshot: Snapshot, to: Path, *, note: Note = lambda _: None) -> None:
     """Write the files into the folder ``to``, which appears at once when all is verified and on disk.
 
-    A folder that already holds exactly these files is left as it is.
+    A folder that already holds exactly these files is left as it is. When it fails, what is written stays beside ``to`` for the next try.
+
+    Args:
+        note: told in words what the file system cannot keep (hard links, holes), and where an unfinished restore lies.
 
     Raises:
         Conflict: ``to`` holds something else, or another process is restoring to it.
@@ -48,25 +67,30 @@ def restore(objects: Objects, snapshot: Snapshot, to: Path) -> None:
         Permanent: no space left, or no right to write; nothing appears.
     """
     if _occupied(to):
-        if not _same(snapshot, to):
-            raise _conflict(to, "it is there and holds something else", "Restore to a folder that does not exist yet.")
+        if not same_tree(snapshot, to):
+            raise conflict(to, "it is there and holds something else", "Restore to a folder that does not exist yet.")
         return
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         scratch = to.parent / f".{to.name}.restoring"
-        lock = claim(str(scratch))
-        if lock is None:
-            raise _conflict(to, "another process is restoring to it", "Wait for it.")
+        lock = _claim(scratch, to)
+        landing = Landing(objects, snapshot, scratch / "files", to=to, note=note)
         try:
-            files = scratch / "files"
-            shutil.rmtree(files, ignore_errors=True)  # what a killed restore left
-            _write(objects, snapshot, files)
-            os.rename(files, to)
-            _sync(to.parent)
-        finally:
-            release(str(scratch), lock)
+            landing.write()
+            if to.is_dir():
+                os.chmod(scratch / "files", stat.S_IMODE(to.stat().st_mode))
+            os.rename(scratch / "files", to)
+            sync(to.parent)
+        except BaseException:
+            if landing.landed:
+                note(f"what was restored until then is kept in {scratch}; the same command goes on from there")
+                os.close(lock)
+            else:
+                release(str(scratch), lock)
+            raise
+        release(str(scratch), lock)
     except OSError as error:
-        raise _port_error(error, to) from error
+        raise port_error(error, to) from error
 
 
 def part(snapshot: Snapshot, paths: Collection[str]) -> Snapshot:
@@ -77,98 +101,51 @@ def part(snapshot: Snapshot, paths: Collection[str]) -> Snapshot:
             raise NotFound(
                 f"there is no file {path!r}", tried="restore a file", subject=snapshot.id, remedy="`bridgehead vault show` lists its files."
             )
-    return msgspec.structs.replace(snapshot, files=tuple(file for file in snapshot.files if file.path in paths))
+    chosen = (file for file in snapshot.files if file.path in paths)
+    files = (file if file.same_as in paths else msgspec.structs.replace(file, same_as=msgspec.UNSET) for file in chosen)
+    return msgspec.structs.replace(snapshot, files=tuple(files))
 
 
 def pieces(objects: Objects, snapshot: Snapshot, file: FileEntry, begin: int, end: int) -> Iterator[memoryview]:
-    """The bytes [begin, end) of a file, block by block, each verified before it is handed out. Raises Damaged."""
+    """The bytes [begin, end) of a file in pieces of at most a block, each verified before it is handed out. Raises Damaged."""
+    if not file.is_file:
+        raise NotFound(
+            f"it is a {file.kind}{f' to {shown(file.target)!r}' if file.target else ''} and has no content",
+            tried="read a file",
+            subject=f"{shown(file.path)} of {snapshot.id}",
+            remedy="Read the file that it leads to." if file.target else "Restore it to a folder.",
+        )
     reader = Reader(objects, snapshot)
-    for ref in file.blocks:
-        first, last = max(begin, ref.offset_bytes), min(end, ref.offset_bytes + ref.size_bytes)
-        if first < last:
-            block = memoryview(reader.read(ref))
-            yield block[first - ref.offset_bytes : last - ref.offset_bytes]
+    for place in places_of(file):
+        first, last = max(begin, place.offset_bytes), min(end, place.offset_bytes + place.size_bytes)
+        if first >= last:
+            continue
+        if isinstance(place, Hole):
+            for at in range(first, last, MAX_BLOCK_BYTES):
+                yield memoryview(bytes(min(MAX_BLOCK_BYTES, last - at)))
+        else:
+            yield memoryview(reader.read(place))[first - place.offset_bytes : last - place.offset_bytes]
 
 
-def _write(objects: Objects, snapshot: Snapshot, root: Path) -> None:
-    root.mkdir()
-    for file in snapshot.files:
-        path = root / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "xb") as out:
-            out.truncate(file.size_bytes)
-    reader = Reader(objects, snapshot)
-    reader.parallel(lambda item: _write_block(reader, root / item[0].path, item[1]), _places(snapshot))
-    parallel(lambda file: _finish(root / file.path, file), snapshot.files)
-    for folder, _, _ in os.walk(root, topdown=False):
-        _sync(Path(folder))
+def _claim(scratch: Path, to: Path) -> int:
+    """The lock on the scratch folder. One that somebody else could write into is not used: what is in it would be trusted."""
+    lock = None
+    if _is_own(scratch):
+        lock = claim(str(scratch))
+        if lock is None:
+            raise conflict(to, "another process is restoring to it", "Wait for it.")
+    if lock is None or not _is_own(scratch):
+        raise conflict(to, f"{scratch} is not a private folder of this user", "Remove it, or restore to another place.")
+    return lock
 
 
-def _write_block(reader: Reader, path: Path, ref: BlockRef) -> None:
-    left = memoryview(reader.read(ref))
-    at = ref.offset_bytes
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+def _is_own(scratch: Path) -> bool:
     try:
-        while len(left) > 0:
-            count = os.pwrite(descriptor, left, at)
-            left, at = left[count:], at + count
-    finally:
-        os.close(descriptor)
-
-
-def _finish(path: Path, file: FileEntry) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.fchmod(descriptor, file.mode & 0o777)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        found = os.lstat(scratch)
+    except FileNotFoundError:
+        return True
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _occupied(to: Path) -> bool:
     return os.path.lexists(to) and not (to.is_dir() and not to.is_symlink() and not any(to.iterdir()))
-
-
-def _same(snapshot: Snapshot, to: Path) -> bool:
-    found = {path.relative_to(to).as_posix() for path in to.rglob("*") if not path.is_dir()}
-    if found != {file.path for file in snapshot.files} or not to.is_dir():
-        return False
-    return all(_same_file(file, to / file.path) for file in snapshot.files)
-
-
-def _same_file(file: FileEntry, path: Path) -> bool:
-    if path.is_symlink() or path.stat().st_size != file.size_bytes or path.stat().st_mode & 0o777 != file.mode & 0o777:
-        return False
-    with open(path, "rb") as opened:
-        return all(block_hash(opened.read(ref.size_bytes)) == ref.block for ref in file.blocks)
-
-
-def _refs(snapshot: Snapshot) -> list[BlockRef]:
-    return [ref for file in snapshot.files for ref in file.blocks]
-
-
-def _places(snapshot: Snapshot) -> list[tuple[FileEntry, BlockRef]]:
-    return [(file, ref) for file in snapshot.files for ref in file.blocks]
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _conflict(to: Path, happened: str, remedy: str) -> Conflict:
-    return Conflict(happened, tried="restore a snapshot", subject=str(to), remedy=remedy)
-
-
-def _port_error(error: OSError, to: Path) -> Conflict | Permanent | Transient:
-    if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-        return _conflict(to, "something else appeared there meanwhile", "Restore to a folder that does not exist yet.")
-    happened = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Permanent(f"no space left ({happened})", tried="restore a snapshot", subject=str(to), remedy="Free space and repeat.")
-    if error.errno in (errno.EIO, errno.ESTALE):
-        return Transient(happened, tried="restore a snapshot", subject=str(to), remedy="Look at the disk if it stays.")
-    return Permanent(happened, tried="restore a snapshot", subject=str(to), remedy="Check the path and the rights.")

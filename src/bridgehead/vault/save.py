@@ -11,16 +11,18 @@ import msgspec
 
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId, Epoch, SiteId, SnapshotId, WorkloadId
-from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot
+from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, Hole, Snapshot
 from bridgehead.vault.catalog import Catalog
-from bridgehead.vault.cut import Piece, cut
-from bridgehead.vault.formats import Contents, examine
+from bridgehead.vault.cut import Piece, divide, without_zeros
+from bridgehead.vault.findings import findings_of, incomplete
+from bridgehead.vault.formats import OPAQUE, Contents, examine
 from bridgehead.vault.layout import MAX_EPOCH, MAX_STEP, SnapshotName, content_digest
 from bridgehead.vault.objects import Objects, Stored, parallel
+from bridgehead.vault.paths import path_fault
 from bridgehead.vault.records import encode
-from bridgehead.vault.snapshots import path_fault
 from bridgehead.vault.sources import Source, bad_input
-from bridgehead.vault.writing import Writing
+from bridgehead.vault.tracked import UnreadSource
+from bridgehead.vault.writing import Writing, open_writing
 
 MAX_CONTEXT_BYTES: Final = 1 << 20
 
@@ -74,9 +76,14 @@ class SaveOrder(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Plan:
+    """``first``: the plan of the file of which this one is another name; its blocks are used. ``unread``: the file is in the vault."""
+
     source: Source
     contents: Contents
     pieces: list[Piece]
+    holes: tuple[Hole, ...] = ()
+    first: _Plan | None = None
+    unread: UnreadSource | None = None
 
 
 class Saved(NamedTuple):
@@ -103,7 +110,7 @@ def save(objects: Objects, catalog: Catalog, encoder: Encoder | None, sources: l
     Raises BridgeheadError for bad input or files that change meanwhile, and port errors; then nothing was committed.
     """
     check(sources, order)
-    with Writing(objects, what=f"save step {order.step} of {order.workload}") as writing:
+    with open_writing(objects, f"save step {order.step} of {order.workload}") as writing:
         stored = store_files(writing, encoder, sources, order.workload)
         snapshot = commit(writing, catalog, stored, order)
     return Saved(snapshot, stored.written_blocks, stored.written_bytes)
@@ -114,7 +121,7 @@ def store_files(writing: Writing, encoder: Encoder | None, sources: list[Source]
 
     Raises BridgeheadError for files that change meanwhile, and port errors.
     """
-    plans = [_plan(source, align=encoder is not None) for source in sources]
+    plans = _plans(sources, writing, align=encoder is not None)
     pinned: tuple[BlockRef, ...] = ()
     if encoder is None:
         stored = parallel(lambda item: _store(writing, *item), [(plan.source, piece) for plan in plans for piece in plan.pieces])
@@ -123,11 +130,10 @@ def store_files(writing: Writing, encoder: Encoder | None, sources: list[Source]
     for source in sources:
         source.check_unchanged()
     writing.flush()
-    refs = iter(stored)
     written = [one.written_bytes for one in stored if one.written_bytes]
     return StoredFiles(
-        files=tuple(_entry(plan, [next(refs).ref for _ in plan.pieces]) for plan in plans),
-        pinned=pinned,
+        files=_entries(plans, stored),
+        pinned=_pinned(pinned, plans, stored),
         incomplete=tuple(plan.source.path for plan in plans if plan.contents.cut_off_at is not None),
         written_blocks=len(written),
         written_bytes=sum(written),
@@ -149,8 +155,9 @@ def commit(writing: Writing, catalog: Catalog, stored: StoredFiles, order: SaveO
         files=stored.files,
         context=dict(order.context),
         pinned=stored.pinned or msgspec.UNSET,
-        incomplete=stored.incomplete,
     )
+    findings = findings_of(stored.files, stored.incomplete, partial(catalog.contents, snapshot))
+    snapshot = msgspec.structs.replace(snapshot, findings=findings or msgspec.UNSET, incomplete=incomplete(findings))
     if not writing.commit(name.key, encode(snapshot)):
         return catalog.snapshot(name.id)
     catalog.remember(snapshot)
@@ -177,24 +184,40 @@ def check(sources: list[Source], order: SaveOrder) -> None:
             f"step must be from 0 to {MAX_STEP} and epoch from 0 to {MAX_EPOCH}, not {order.step} and {order.epoch}",
             "Correct them.",
         )
-    if not sources:
+    if all(source.kind is not None for source in sources):
         raise bad_input(subject, "there is no file to save", "An empty folder is no checkpoint.")
-    fault = path_fault([source.path for source in sources])
+    folders = frozenset(source.path for source in sources if source.kind is EntryKind.FOLDER)
+    fault = path_fault([source.path for source in sources], folders=folders)
     if fault:
         raise bad_input(subject, fault, "Rename the file.")
     if sum(len(key) + len(value) for key, value in order.context.items()) > MAX_CONTEXT_BYTES:
         raise bad_input(subject, f"the context has more than {MAX_CONTEXT_BYTES} characters", "Put it into a file of the checkpoint.")
 
 
+def _plans(sources: list[Source], writing: Writing, *, align: bool) -> list[_Plan]:
+    unread = [one for one in sources if isinstance(one, UnreadSource) and all(writing.holds(*need) for need in one.needs)]
+    plans = {one.path: _Plan(one, Contents(tensors=one.entry.tensors), [], unread=one) for one in unread}
+    own = [source for source in sources if not source.same_as and source.path not in plans]
+    plans |= {plan.source.path: plan for plan in parallel(partial(_plan, align=align), own)}
+    for source in sources:
+        if source.same_as and source.path not in plans:  # of another save's part it is read for itself: equal blocks are stored once anyway
+            first = plans.get(source.same_as)
+            plans[source.path] = _Plan(source, first.contents, [], first=first) if first is not None else _plan(source, align=align)
+    return [plans[source.path] for source in sources]
+
+
 def _plan(source: Source, *, align: bool) -> _Plan:
+    if source.kind is not None:
+        return _Plan(source, OPAQUE, [])
     contents = examine(source.path, source.size_bytes, lambda offset, size: bytes(source.read(offset, size)))
-    pieces = cut(source.size_bytes, contents)
+    pieces = divide(source, contents)
     if align:
         from bridgehead.vault.encoding import aligned
 
         places = aligned(source.path, contents.tensors, [(piece.offset_bytes, piece.size_bytes) for piece in pieces])
         pieces = [Piece(offset, size) for offset, size in places]
-    return _Plan(source, contents, pieces)
+    pieces, holes = without_zeros(source, pieces)
+    return _Plan(source, contents, pieces, holes)
 
 
 def _store(writing: Writing, source: Source, piece: Piece) -> Stored:
@@ -204,5 +227,34 @@ def _store(writing: Writing, source: Source, piece: Piece) -> Stored:
     return Stored(BlockRef(block, piece.offset_bytes, piece.size_bytes), len(data) if written else 0)
 
 
-def _entry(plan: _Plan, refs: list[BlockRef]) -> FileEntry:
-    return FileEntry(plan.source.path, plan.source.mode, plan.source.size_bytes, tuple(refs), plan.contents.tensors)
+def _pinned(pinned: tuple[BlockRef, ...], plans: list[_Plan], stored: list[Stored]) -> tuple[BlockRef, ...]:
+    """With what unread files rest on, unless a file of the snapshot holds it."""
+    unread = [plan.unread for plan in plans if plan.unread is not None]
+    bases = {ref.block: ref for one in unread for ref in one.bases} | {ref.block: ref for ref in pinned}
+    held = {one.ref.block for one in stored} | {ref.block for one in unread for ref in one.entry.blocks}
+    return tuple(bases[block] for block in sorted(bases.keys() - held))
+
+
+def _entries(plans: list[_Plan], stored: list[Stored]) -> tuple[FileEntry, ...]:
+    refs = iter(stored)
+    blocks = {plan.source.path: tuple(next(refs).ref for _ in plan.pieces) for plan in plans}
+    return tuple(_entry(plan, plan.first or plan, blocks[(plan.first or plan).source.path]) for plan in plans)
+
+
+def _entry(plan: _Plan, content: _Plan, blocks: tuple[BlockRef, ...]) -> FileEntry:
+    source = plan.source
+    if content.unread is not None:
+        return msgspec.structs.replace(content.unread.entry, path=source.path, same_as=source.same_as or msgspec.UNSET)
+    return FileEntry(
+        path=source.path,
+        mode=content.source.mode,
+        size_bytes=source.size_bytes,
+        blocks=blocks,
+        tensors=content.contents.tensors,
+        kind=msgspec.UNSET if source.kind is None else source.kind,
+        target=source.target or msgspec.UNSET,
+        same_as=source.same_as or msgspec.UNSET,
+        holes=content.holes or msgspec.UNSET,
+        mtime_ns=msgspec.UNSET if content.source.mtime_ns is None else content.source.mtime_ns,
+        unreached_bytes=content.contents.unreached_bytes or msgspec.UNSET,
+    )

@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Final
 
 from bridgehead.kernel.ids import BlockId
-from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, Hole, Snapshot, SnapshotInfo
+from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, FindingKind, Hole, Snapshot, SnapshotInfo
 from bridgehead.vault.layout import SnapshotName, content_digest
-from bridgehead.vault.paths import path_fault as path_fault
-from bridgehead.vault.paths import shown, text_fault
+from bridgehead.vault.paths import path_fault, shown, text_fault
 from bridgehead.vault.records import damaged, decode
 
 _BLOCK_ID: Final = re.compile(r"[0-9a-f]{64}")
 _NAMED_TENSORS: Final = 3
+_NAMED_FILES: Final = 3
 
 
 def decode_snapshot(data: bytes, name: SnapshotName) -> Snapshot:
@@ -72,10 +72,8 @@ def _entries_fault(snapshot: Snapshot) -> str:
 
 
 def _file_fault(file: FileEntry) -> str:
-    places: list[BlockRef | Hole] = [*file.blocks, *(file.holes or ())]
-    places.sort(key=lambda place: place.offset_bytes)
     at = 0
-    for place in places:
+    for place in places_of(file):
         if place.offset_bytes != at or place.size_bytes <= 0:
             return f"the blocks of {file.path!r} do not cover it"
         at += place.size_bytes
@@ -97,15 +95,26 @@ def _bare_fault(entry: FileEntry) -> str:
     return text_fault(entry.target) if entry.target else ""
 
 
+def _shared(file: FileEntry) -> tuple[object, ...]:
+    """What all names of a file have in common."""
+    return [ref.block for ref in file.blocks], file.holes, file.mode, file.mtime_ns
+
+
 def _same_fault(file: FileEntry, files: dict[str, FileEntry]) -> str:
     if not file.same_as:
         return ""
     other = files.get(file.same_as)
     if other is None or other.same_as or not other.is_file:
         return f"{file.path!r} is to be the same as {file.same_as!r}, which is no file"
-    if (file.blocks, file.holes, file.mode, file.mtime_ns) != (other.blocks, other.holes, other.mode, other.mtime_ns):
+    if _shared(file) != _shared(other):
         return f"{file.path!r} is to be the same as {file.same_as!r} and is not"
     return ""
+
+
+def places_of(file: FileEntry) -> list[BlockRef | Hole]:
+    """Blocks and holes of a file: all of its bytes, in order."""
+    places: list[BlockRef | Hole] = [*file.blocks, *(file.holes or ())]
+    return sorted(places, key=lambda place: place.offset_bytes)
 
 
 def blocks_of(snapshot: Snapshot) -> Iterator[BlockRef]:
@@ -135,6 +144,19 @@ def info_of(snapshot: Snapshot, *, verified: bool, counts: bool) -> SnapshotInfo
         verified=verified,
         counts=counts,
     )
+
+
+def spoiled(snapshot: Snapshot) -> str:
+    """Why its files, as they were saved, are no whole checkpoint; empty when nothing is known against them (V07, V12)."""
+    missing = [finding.path for finding in snapshot.findings or () if finding.kind is FindingKind.MISSING]
+    cut_off = [path for path in snapshot.incomplete if path not in missing]
+    parts = [
+        f"files were {what} when they were saved: {', '.join(map(shown, paths[:_NAMED_FILES]))}"
+        + (f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else "")
+        for what, paths in (("cut off", cut_off), ("missing", missing))
+        if paths
+    ]
+    return "; ".join(parts)
 
 
 def hurt(snapshot: Snapshot, block: BlockId) -> str:

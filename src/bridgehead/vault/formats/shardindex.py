@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from bridgehead.model.snapshot import TensorEntry
+from bridgehead.model.snapshot import Finding, FindingKind, TensorEntry
+from bridgehead.vault.formats.tree import Tree, missing
 
 INDEX_SUFFIX: Final = ".index.json"
 MAX_INDEX_BYTES: Final = 256 << 20
+_MAX_SERIES: Final = 100_000
+_ONE_OF: Final = re.compile(r"(.*?-)([0-9]{5,9})-of-([0-9]{5,9})(\.[^/]*)?")
 
 
 class IndexFindings(msgspec.Struct, frozen=True):
@@ -63,6 +66,26 @@ def index_findings(path: str, document: bytes, files: Mapping[str, Sequence[Tens
     ]
     stale += [f"{name!r} of {file} is not in the index" for file, names in held.items() for name in sorted(names - weight_map.keys())]
     return IndexFindings(path, tuple(missing), tuple(extra), tuple(stale))
+
+
+def shard_findings(tree: Tree) -> Iterator[Finding]:
+    """What every index of a checkpoint says that is not so, and shards that lack by the count in the names of the others."""
+    tensors = {path: file.tensors for path, file in tree.files.items()}
+    for path in sorted(tree.files):
+        if path.endswith(INDEX_SUFFIX):
+            found = index_findings(path, tree.part(path, 0, MAX_INDEX_BYTES + 1), tensors)
+            yield from (missing(one, f"{path} names it, and it is not there") for one in found.missing)
+            yield from (Finding(FindingKind.EXTRA, one, f"{path} does not name it") for one in found.extra)
+            yield from (Finding(FindingKind.STALE, path, sentence) for sentence in found.stale)
+    series: dict[tuple[str, str, str], set[int]] = {}
+    for path in tree.files:
+        match = _ONE_OF.fullmatch(path)
+        if match is not None and int(match[3]) <= _MAX_SERIES:
+            series.setdefault((match[1], match[3], match[4] or ""), set()).add(int(match[2]))
+    for (begin, count, end), seen in sorted(series.items()):
+        first = 0 if 0 in seen else 1
+        for number in sorted(set(range(first, first + int(count))) - seen):
+            yield missing(f"{begin}{number:0{len(count)}d}-of-{count}{end}", f"it is one of {int(count)} by the names of the others")
 
 
 def _weight_map(document: bytes) -> dict[str, str] | None:
