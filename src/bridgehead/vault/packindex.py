@@ -82,10 +82,13 @@ class PackIndex:
         data = _encoded(packs)
         key = index_key(data)
         written = self._blobs.put_new(key, data)
-        if self._blobs.get(key) != data and not written:
+        intact = self._blobs.get(key) == data
+        if not intact and not written:
             self._blobs.delete(key)  # its name is the hash of these bytes, so what lay there was wrong
             written = self._blobs.put_new(key, data)
-        if written and self._blobs.get(key) != data:
+            intact = self._blobs.get(key) == data
+        if not intact:
+            self._blobs.delete(key)
             raise damaged(key, "the index reads back differently from what was written", remedy="Look at the store; do not use this vault.")
         self._learn(packs)
         self._read.add(key)
