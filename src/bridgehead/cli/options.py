@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -12,3 +14,11 @@ HomeOption = Annotated[
 ]
 JsonOption = Annotated[bool, Parameter(name="--json", negative="", help="One JSON document on stdout.")]
 AsOption = Annotated[str | None, Parameter(name="--as", help="Who says so; default the user's login.")]
+
+
+def who(name: str | None) -> str:
+    """Who says so. A container may run under a number that has no login name."""
+    try:
+        return name or getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import enum
-import getpass
-import os
 import signal
 import sys
 import time
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from cyclopts import App
 
-from bridgehead.cli.options import AsOption, HomeOption, JsonOption
+from bridgehead.cli.options import AsOption, HomeOption, JsonOption, who
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 from bridgehead.kernel.ids import Person, RunId, StepId
 
@@ -42,14 +40,6 @@ def _home(folder: Path | None) -> Home:
     return Home(folder)
 
 
-def _who(name: str | None) -> str:
-    """Who says so. A container may run under a number that has no login name."""
-    try:
-        return name or getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
-
-
 @app.command
 def start(
     runbook: Path, /, *, estate: Path, name: str | None = None, by: AsOption = None, home: HomeOption = None, json: JsonOption = False
@@ -67,7 +57,7 @@ def start(
     connections = preflight.rooted(estate_files.load_estate(estate).connections())
     preflight.refuse_unconnected(book, connections)
     place = _home(home)
-    run = runs.start(place, book, connections, name=runs.name_for(book, now_s=time.time()) if name is None else name, by=_who(by))
+    run = runs.start(place, book, connections, name=runs.name_for(book, now_s=time.time()) if name is None else name, by=who(by))
     return _drive(place, run, json=json)
 
 
@@ -77,7 +67,7 @@ def resume(run: str, /, *, by: AsOption = None, home: HomeOption = None, json: J
     from bridgehead.app import runs, views
 
     place = _home(home)
-    resumed = runs.resume(place, RunId(run), by=_who(by))
+    resumed = runs.resume(place, RunId(run), by=who(by))
     holder = place.journal().holder(RunId(run))
     if holder is None:
         return _drive(place, RunId(run), json=json)
@@ -93,7 +83,7 @@ def abort(run: str, /, *, reason: str = "no reason given", by: AsOption = None, 
     from bridgehead.app import runs, views
 
     place = _home(home)
-    asked = runs.abort(place, RunId(run), by=_who(by), reason=reason)
+    asked = runs.abort(place, RunId(run), by=who(by), reason=reason)
     holder = place.journal().holder(RunId(run))
     if asked and holder is None:
         return _drive(place, RunId(run), json=json, goal=Goal.AS_BEFORE)
@@ -111,7 +101,7 @@ def undo(run: str, /, *, by: AsOption = None, home: HomeOption = None, json: Jso
     from bridgehead.app import runs
 
     place = _home(home)
-    return _drive(place, runs.undo(place, RunId(run), by=_who(by)), json=json, goal=Goal.AS_BEFORE)
+    return _drive(place, runs.undo(place, RunId(run), by=who(by)), json=json, goal=Goal.AS_BEFORE)
 
 
 @app.command
@@ -120,7 +110,7 @@ def pause(run: str, /, *, reason: str = "no reason given", by: AsOption = None, 
     from bridgehead.app import runs
 
     place = _home(home)
-    runs.pause(place, RunId(run), by=_who(by), reason=reason)
+    runs.pause(place, RunId(run), by=who(by), reason=reason)
     print(f"{run} is paused; `bridgehead run resume {run}{place.option}` lets it go on")
     return ExitCode.DONE
 
@@ -131,8 +121,8 @@ def approve(run: str, step: str, /, *, by: AsOption = None, comment: str = "", h
     from bridgehead.app import runs
 
     place = _home(home)
-    runs.approve(place, RunId(run), StepId(step), by=Person(_who(by)), comment=comment, yes=True)
-    return _said(place, RunId(run), f"{_who(by)} approved {step} of {run}")
+    runs.approve(place, RunId(run), StepId(step), by=Person(who(by)), comment=comment, yes=True)
+    return _said(place, RunId(run), f"{who(by)} approved {step} of {run}")
 
 
 @app.command
@@ -141,8 +131,8 @@ def reject(run: str, step: str, /, *, by: AsOption = None, comment: str = "", ho
     from bridgehead.app import runs
 
     place = _home(home)
-    runs.approve(place, RunId(run), StepId(step), by=Person(_who(by)), comment=comment, yes=False)
-    return _said(place, RunId(run), f"{_who(by)} rejected {step} of {run}: it rolls back")
+    runs.approve(place, RunId(run), StepId(step), by=Person(who(by)), comment=comment, yes=False)
+    return _said(place, RunId(run), f"{who(by)} rejected {step} of {run}: it rolls back")
 
 
 @app.command
@@ -151,8 +141,8 @@ def done(run: str, step: str, /, *, evidence: list[str] | None = None, by: AsOpt
     from bridgehead.app import runs
 
     place = _home(home)
-    runs.sign_off(place, RunId(run), StepId(step), by=Person(_who(by)), evidence=evidence or [])
-    return _said(place, RunId(run), f"{_who(by)} signed off {step} of {run}")
+    runs.sign_off(place, RunId(run), StepId(step), by=Person(who(by)), evidence=evidence or [])
+    return _said(place, RunId(run), f"{who(by)} signed off {step} of {run}")
 
 
 @app.command(name="list")
