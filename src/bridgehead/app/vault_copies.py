@@ -16,6 +16,7 @@ from bridgehead.kernel.errors import BridgeheadError, Conflict
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault import Damaged, Vault
+from bridgehead.vault.crypt.signing import share_signatures
 from bridgehead.vault.fences import counting, read_fence
 from bridgehead.vault.layout import receipt_key, snapshot_name
 from bridgehead.vault.replicate import Pace, check_families, replicate
@@ -106,6 +107,8 @@ class Replication:
                         given += (self.site, snapshot.id) not in receipts
             except _DamagedAt as fault:
                 self._failed.append(NotCopied(snapshot.id, str(fault)))
+        with space_named():
+            self._written(share_signatures(self._source.place.objects, self._target.place.objects))
         return Copied(
             site=self.site,
             copied=tuple(snapshot.id for snapshot in copied),

@@ -12,6 +12,7 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault.catalog import Catalog
+from bridgehead.vault.crypt.signing import copy_signature
 from bridgehead.vault.layout import pack_key, snapshot_name
 from bridgehead.vault.objects import WORKERS, Objects, parallel, refuse
 from bridgehead.vault.packs import Pack
@@ -67,6 +68,7 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
             name = snapshot_name(snapshot.id)
             record = source.objects.blobs.get(name.key)
             decode_snapshot(record, name)
+            pace.written(copy_signature(source.objects, target.objects, snapshot.id))
             if session.commit(name.key, record):
                 pace.written(len(record))
                 target.catalog.remember(snapshot)

@@ -14,6 +14,7 @@ from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, Snaps
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.catalog import Catalog, Survey
 from bridgehead.vault.collect import Collected, collect
+from bridgehead.vault.crypt.signing import sign, signature_key
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.gate import WAIT_S
 from bridgehead.vault.holds import forget_unless_held
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from bridgehead.vault.crypt.credentials import Credentials
     from bridgehead.vault.crypt.keys import Founding
     from bridgehead.vault.crypt.ring import KeyRing
+    from bridgehead.vault.crypt.signing import Signer
     from bridgehead.vault.encoding import Encoder
 
 
@@ -45,6 +47,8 @@ class Vault:
     def __init__(self, blobs: Blobs, file: VaultFile, *, ring: KeyRing | None = None, now_s: Callable[[], float] = time.time) -> None:
         self.file = file
         self.ring = ring
+        self.signer: Signer | None = None
+        """When it is set, each save is signed with it; see ``crypt.signing``."""
         self._objects = _objects(blobs, file, ring)
         self._fences = Fences(self._objects)
         self._catalog = Catalog(self._objects, self._fences)
@@ -106,6 +110,7 @@ class Vault:
         order = SaveOrder(workload, step, epoch, site, self._now_s(), context or {})
         sources = files if isinstance(files, list) else sources_of(files)
         saved = save(self._objects, self._catalog, self._encoder, sources, order)
+        self.sign(saved.snapshot.id)
         counts = counting(self._fences.newest(workload))(snapshot_name(saved.snapshot.id))
         return SaveResult(saved.snapshot, counts, saved.written_blocks, saved.written_bytes)
 
@@ -186,6 +191,7 @@ class Vault:
     def forget(self, snapshot: SnapshotId) -> None:
         """Remove a snapshot's record: it is no longer there; `collect` frees its space. Raises NotFound, Conflict when it is held."""
         forget_unless_held(self._objects, snapshot, now_s=self._now_s())
+        self._objects.blobs.delete(signature_key(snapshot))  # the same content saved anew would be another record
         self._catalog.forget(snapshot)
 
     def collect(self, *, dry_run: bool = False, evict: bool = False, wait_s: float = WAIT_S) -> Collected:
@@ -195,6 +201,10 @@ class Vault:
     def repair(self) -> Repaired:
         """Make the index anew from the packs. See ``repair.repair``."""
         return repair(self._objects)
+
+    def sign(self, snapshot: SnapshotId) -> bool:
+        """Sign a committed snapshot with ``signer``; False when there is none, or it is signed. Raises NotFound, Damaged."""
+        return self.signer is not None and sign(self._objects, snapshot, signer=self.signer, now_s=self._now_s())
 
     @property
     def place(self) -> Place:

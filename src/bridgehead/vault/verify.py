@@ -12,6 +12,7 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
 from bridgehead.model.snapshot import Receipt, Snapshot
+from bridgehead.vault.crypt.signing import check as check_signature
 from bridgehead.vault.drills import read_drill
 from bridgehead.vault.fences import read_fence
 from bridgehead.vault.holds import read_hold
@@ -37,6 +38,7 @@ class ObjectKind(enum.StrEnum):
     HOLD = "hold"
     DRILL = "drill"
     KEY = "key"
+    SIGNATURE = "signature"
     STATE = "state"
     UNKNOWN = "unknown"
 
@@ -215,6 +217,8 @@ def kind_of(key: str) -> ObjectKind:
             return ObjectKind.DRILL
         case ["keys", _, _]:
             return ObjectKind.KEY
+        case ["signatures", "snapshots", _, _]:
+            return ObjectKind.SIGNATURE
         case ["state", *_]:
             return ObjectKind.STATE
         case _:
@@ -246,6 +250,9 @@ def _read(objects: Objects, key: str) -> object:
             from bridgehead.vault.crypt.keys import check  # brings cryptography and age, which plain vaults do without
 
             check(objects.blobs, key)
+            return None
+        case ObjectKind.SIGNATURE:
+            check_signature(objects, key)
             return None
         case ObjectKind.STATE:
             return None
