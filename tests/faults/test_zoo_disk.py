@@ -14,7 +14,7 @@ from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.errors import BridgeheadError, Conflict, Permanent
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, FindingKind, Snapshot
-from bridgehead.testing.faulty_blobs import FaultyBlobs
+from bridgehead.testing.disk_trees import look, sparse
 from bridgehead.vault import Damaged, SaveResult, Vault
 from bridgehead.vault.landing import needed_bytes
 from bridgehead.vault.layout import SnapshotName, content_digest
@@ -48,23 +48,6 @@ def there_and_back(vault: Vault, folder: Path, tmp_path: Path) -> Path:
     assert look(out) == look(folder)
     vault.restore(vault.newest(TRAIN).id, to=out)  # it is seen that all of it is there
     return out
-
-
-def look(root: Path) -> dict[str, tuple[object, ...]]:
-    """Everything below a folder: kind, mode, time, content; files with several names under the first of them."""
-    found: dict[str, tuple[object, ...]] = {}
-    names: dict[int, str] = {}
-    for path in sorted(root.rglob("*")):
-        state, name = path.lstat(), path.relative_to(root).as_posix()
-        if path.is_symlink():
-            found[name] = ("link", os.readlink(path), state.st_mtime_ns)
-        elif path.is_dir():
-            found[name] = ("folder", stat.S_IMODE(state.st_mode))
-        else:
-            content = "blob" if state.st_size > 64 * MIB else path.read_bytes()
-            first = names.setdefault(state.st_ino, name)
-            found[name] = ("file", stat.S_IMODE(state.st_mode), state.st_mtime_ns, state.st_size, content, first)
-    return found
 
 
 def test_V10_symbolic_links_stay_links_wherever_they_lead(vault: Vault, folder: Path, tmp_path: Path) -> None:
@@ -177,14 +160,6 @@ def test_V10_hard_links_become_copies_where_there_are_none_and_it_is_said(
         patch.setattr(os, "symlink", refuse)
         with pytest.raises(Permanent, match="no symbolic links"):
             vault.restore(linked, to=tmp_path / "out2")
-
-
-def sparse(path: Path, size: int, data: dict[int, bytes]) -> None:
-    with open(path, "wb") as file:
-        file.truncate(size)
-        for at, content in data.items():
-            file.seek(at)
-            file.write(content)
 
 
 def allocated(path: Path) -> int:
@@ -304,140 +279,6 @@ def test_every_name_has_one_form_in_a_record(name: bytes) -> None:
     text = name.decode("utf-8", "surrogateescape")
     assert on_disk(recorded(text)) == text
     assert recorded(text) == text or "\0" in recorded(text)
-
-
-# ---- restores that were broken off
-
-
-class Counting(FaultyBlobs):
-    """Counts the bytes that are read."""
-
-    read_bytes = 0
-
-    def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
-        data = super().get_range(key, offset_bytes, size_bytes)
-        if key.startswith("data/"):
-            self.read_bytes += len(data)
-        return data
-
-
-class Died(BaseException):
-    """The process ends here."""
-
-
-@pytest.fixture
-def broken_off(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Counting, Vault, Path]:
-    """A restore that died when most blocks were written."""
-    (folder / "large.bin").write_bytes(os.urandom(24 * MIB))
-    (folder / "small.bin").write_bytes(b"small")
-    (folder / "link").symlink_to("small.bin")
-    (folder / "d").mkdir(mode=0o555)
-    os.link(folder / "small.bin", folder / "again.bin")
-    store = LocalBlobs(LocalBlobsOptions(str(tmp_path / "vault")))
-    save(Vault.init(store), folder)
-    real, written = os.pwrite, [0]
-
-    def write(descriptor: int, data: bytes, at: int) -> int:
-        written[0] += len(data)
-        if written[0] > 20 * MIB:
-            raise Died
-        return real(descriptor, data, at)
-
-    vault = Vault.open(store)
-    notes: list[str] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", write)
-        with pytest.raises(Died):
-            vault.restore(vault.newest(TRAIN).id, to=tmp_path / "out", note=notes.append)
-    assert not (tmp_path / "out").exists()
-    assert "goes on from there" in notes[0]
-    counting = Counting(store, [])
-    return counting, Vault.open(counting), tmp_path / "out"
-
-
-def test_V24_V28_partial_restore_is_adopted_and_only_the_rest_is_read(
-    broken_off: tuple[Counting, Vault, Path], folder: Path, tmp_path: Path
-) -> None:
-    counting, vault, out = broken_off
-    vault.restore(vault.newest(TRAIN).id, to=out)
-    assert counting.read_bytes < 16 * MIB
-    assert look(out) == look(folder)
-    assert not (tmp_path / ".out.restoring").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "out", "vault"]
-
-
-@pytest.mark.parametrize("spoil", ["flip", "shorter", "longer", "link", "folder", "foreign", "hard"])
-def test_V24_what_is_wrong_in_a_partial_restore_is_not_believed(
-    broken_off: tuple[Counting, Vault, Path], folder: Path, tmp_path: Path, spoil: str
-) -> None:
-    _, vault, out = broken_off
-    left = tmp_path / ".out.restoring" / "files" / "large.bin"
-    outside = tmp_path / "outside"
-    outside.write_bytes(b"outside")
-    match spoil:
-        case "flip":
-            with open(left, "r+b") as file:
-                file.seek(5 * MIB)
-                byte = file.read(1)
-                file.seek(5 * MIB)
-                file.write(bytes([byte[0] ^ 1]))
-        case "shorter":
-            os.truncate(left, MIB)
-        case "longer":
-            os.truncate(left, 40 * MIB)
-        case "link":
-            left.unlink()
-            left.symlink_to(outside)
-        case "folder":
-            left.unlink()
-            (left / "deep").mkdir(parents=True)
-        case "foreign":
-            (left.parent / "foreign.bin").write_bytes(b"foreign")
-        case "hard":
-            left.unlink()
-            os.link(outside, left)
-    vault.restore(vault.newest(TRAIN).id, to=out)
-    assert look(out) == look(folder)
-    assert outside.read_bytes() == b"outside"
-
-
-def test_V24_partial_restore_of_another_step_is_used_as_far_as_it_is_the_same(
-    broken_off: tuple[Counting, Vault, Path], folder: Path
-) -> None:
-    counting, vault, out = broken_off
-    with open(folder / "large.bin", "r+b") as file:
-        file.write(b"changed")
-    (folder / "small.bin").unlink()
-    newer = save(vault, folder, step=2)
-    counting.read_bytes = 0
-    vault.restore(newer.id, to=out)
-    assert counting.read_bytes < 16 * MIB
-    assert look(out) == look(folder)
-
-
-def test_V10_space_is_judged_before_anything_is_written_and_by_the_true_figure(
-    vault: Vault, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "a.bin").write_bytes(os.urandom(MIB))
-    os.link(folder / "a.bin", folder / "b.bin")
-    sparse(folder / "s.img", 1 << 40, {0: os.urandom(MIB)})
-    snapshot = save(vault, folder).id
-    free = [0]
-    real = os.statvfs
-
-    def full(path: object) -> os.statvfs_result:
-        found = list(real(path))  # type: ignore[arg-type]
-        found[1], found[4] = 4096, free[0] // 4096
-        return os.statvfs_result(found)
-
-    monkeypatch.setattr(os, "statvfs", full)
-    free[0] = 2 * MIB - 4096
-    with pytest.raises(BridgeheadError, match="no space left for it: 2 MiB are needed and 2044 KiB are free"):
-        vault.restore(snapshot, to=tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", "vault"]
-    free[0] = 2 * MIB + 2 * 65536
-    vault.restore(snapshot, to=tmp_path / "out")
-    assert look(tmp_path / "out") == look(folder)
 
 
 def test_V13_link_that_becomes_another_during_the_save_commits_nothing(vault: Vault, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

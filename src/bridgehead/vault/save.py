@@ -185,7 +185,7 @@ def check(sources: list[Source], order: SaveOrder) -> None:
             "Correct them.",
         )
     if all(source.kind is not None for source in sources):
-        raise bad_input(subject, "there is no file to save", "An empty folder is no checkpoint.")
+        raise bad_input(subject, "there is no file to save", "Links are not followed: name the files themselves.")
     folders = frozenset(source.path for source in sources if source.kind is EntryKind.FOLDER)
     fault = path_fault([source.path for source in sources], folders=folders)
     if fault:
