@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,23 @@ MISSING = "missing server program"
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if REQUIRED or os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands that sign make a key at first use: never in the home of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BRIDGEHEAD_HOME", str(tmp_path_factory.mktemp("home") / "bridgehead"))
+        yield
+
+
+@pytest.fixture(scope="session")
+def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """An S3 server for all tests of this process, which must be marked ``@pytest.mark.server("weed")``; each makes its own buckets."""
+    from bridgehead.testing.seaweed import seaweed
+
+    with seaweed(tmp_path_factory.mktemp("weed")) as running:
+        yield running
 
 
 def find_program(name: str) -> str | None:

@@ -198,3 +198,34 @@ def test_key_file_in_a_process_of_its_own(shell: Shell, tmp_path: Path) -> None:
     locked = run("list", "v")
     assert locked.returncode == 2
     assert "vault-locked" in locked.stderr
+
+
+def test_saves_are_signed_and_judged_by_a_trust_list(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("init", "v")
+    saved = shell.save(1)
+    (tmp_path / "trust").write_text(shell("keys", "signer"))
+    found = shell.json("verify", "v", "--trust", "trust")
+    assert found["signatures"] == {"trusted": 1, "findings": []}
+    monkeypatch.setenv("BRIDGEHEAD_HOME", str(tmp_path / "other"))
+    (Path("w") / "model.bin").write_bytes(b"other")
+    foreign = shell.save(2)
+    assert "does not name" in shell("verify", "v", "--trust", "trust", code=1)
+    shell("verify", "v")
+    (tmp_path / "v" / "signatures" / "snapshots" / "train").rename(tmp_path / "away")
+    findings = shell.json("verify", "v", "--trust", "trust", code=1)["signatures"]["findings"]
+    assert {one["snapshot"]: one["standing"] for one in findings} == {saved["id"]: "unsigned", foreign["id"]: "unsigned"}
+    assert "2 signed now" in shell("keys", "sign", "v")
+    assert "unknown-signer" in json.dumps(shell.json("verify", "v", "--trust", "trust", code=1))
+    (signature,) = (tmp_path / "v" / "signatures" / "snapshots" / "train").glob("000000000001-*")
+    signature.write_bytes(next((tmp_path / "away").glob("000000000002-*")).read_bytes())
+    assert "BAD SIGNATURE" in shell("verify", "v", "--trust", "trust", code=1)
+    assert "damaged signature" in shell("verify", "v", code=1)
+    shell("verify", "v", "--trust", "w", code=2)
+
+
+def test_a_home_without_a_key_does_not_stop_a_save_but_is_told(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("init", "v")
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("BRIDGEHEAD_HOME", str(tmp_path / "file"))
+    assert shell.save(1)["created"]
+    assert "not signed" in shell.err

@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from bridgehead.cli import vault_space
 from bridgehead.cli.options import JsonOption
+from bridgehead.cli.vault_signing import keep_signed, print_trust
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 
@@ -66,6 +67,7 @@ def save(
         place = vaults.open_vault(vault, moved=progress.moved)
         files, sources = vaults.gather(paths, place=vault)
         progress.total_bytes = sum(source.size_bytes for source in sources)
+        keep_signed(place)
         writer = Epoch(epoch) if epoch is not None else vaults.writing_epoch(place, workload_id)
         saved = vaults.save(place, files, workload=workload_id, step=step, epoch=writer, site=site_id, context=notes)
     snapshot, result = saved.result.snapshot, saved.result
@@ -205,23 +207,30 @@ def diff(vault: str, before: str, after: str, /, *, all: Annotated[bool, Paramet
 
 
 @app.command
-def verify(vault: str, /, *, read_data: Annotated[bool, Parameter(negative="")] = False, json: JsonOption = False) -> int:
+def verify(
+    vault: str, /, *, read_data: Annotated[bool, Parameter(negative="")] = False, trust: Path | None = None, json: JsonOption = False
+) -> int:
     """Check VAULT; exit code 1 when anything is damaged. It is named, with the snapshots, files and tensors that it hurts.
 
     Args:
         vault: a directory, or http://HOST:PORT of a blob server.
         read_data: read every block and compare its hash; without it, all records, and that each block has the right size.
+        trust: a file of public keys, one a line; exit code 1 also when a snapshot is unsigned, or signed by another key.
     """
-    from bridgehead.app import vaults
+    from bridgehead.app import vault_signatures, vaults
     from bridgehead.cli.vault_display import Progress, print_verified
 
     with Progress("verifying") as progress:
         report = vaults.verify(vault, read_data=read_data, moved=progress.moved)
+    found = None if trust is None else vault_signatures.judged(vault, trust)
     if json:
-        _print({"vault": vault, "read_data": read_data, "intact": report.intact, **msgspec.to_builtins(report)})
+        signatures = {} if found is None else {"signatures": found}
+        _print({"vault": vault, "read_data": read_data, "intact": report.intact, **msgspec.to_builtins(report), **signatures})
     else:
         print_verified(report, place=vault, read_data=read_data)
-    return ExitCode.DONE if report.intact else ExitCode.NEGATIVE
+        if found is not None:
+            print_trust(found)
+    return ExitCode.DONE if report.intact and (found is None or not found.findings) else ExitCode.NEGATIVE
 
 
 @app.command
@@ -387,7 +396,7 @@ def _to_stdout(pieces: Iterable[bytes | memoryview]) -> int:
 
 
 app.command("bridgehead.cli.vault_init:init", name="init", help="Make VAULT. Does nothing when it is a vault already.")
-app.command("bridgehead.cli.vault_keys:app", name="keys", help="Who can open an encrypted vault: recipients, and a new data key.")
+app.command("bridgehead.cli.vault_keys:app", name="keys", help="Who can open an encrypted vault; who signs snapshots.")
 
 
 vault_space.register(app)

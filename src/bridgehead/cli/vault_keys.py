@@ -10,11 +10,12 @@ from cyclopts import App, Parameter
 
 from bridgehead.cli.options import JsonOption
 from bridgehead.kernel.errors import ExitCode
+from bridgehead.kernel.ids import WorkloadId
 
 if TYPE_CHECKING:
     from bridgehead.app.vault_keys import KeyList
 
-app = App(name="keys", help="Who can open an encrypted vault: list, add and remove recipients, and a new data key.")
+app = App(name="keys", help="Who can open an encrypted vault: list, add and remove recipients, a new data key; and who signs snapshots.")
 
 
 @app.command(name="list")
@@ -94,6 +95,40 @@ def rotate(vault: str, /, *, json: JsonOption = False) -> int:
     else:
         print(f"{vault}: what is saved from now on is sealed with data key {key}; all recipients have it")
     return ExitCode.DONE
+
+
+@app.command
+def signer(*, json: JsonOption = False) -> int:
+    """The public key with which this machine signs what it saves, as a line for a list of trusted keys (`verify --trust`)."""
+    import os
+
+    from bridgehead.app.vault_signatures import public_key
+
+    key, host = public_key(), os.uname().nodename
+    print(msgspec.json.encode({"public_key": key, "host": host}).decode() if json else f"{key} {host}")
+    return ExitCode.DONE
+
+
+@app.command
+def sign(vault: str, /, *, workload: str | None = None, json: JsonOption = False) -> int:
+    """Sign what is unsigned in VAULT, such as what a trainer has saved, with the key of this machine: you say that it is right.
+
+    Args:
+        vault: a directory, or the address of a store.
+        workload: only this one.
+    """
+    from bridgehead.app.vault_signatures import sign_all
+
+    found = sign_all(vault, [] if workload is None else [WorkloadId(workload)])
+    if json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        for snapshot in found.signed:
+            print(f"{snapshot} signed")
+        for snapshot in found.damaged:
+            print(f"damaged: {snapshot}; not signed")
+        print(f"{vault}: {len(found.signed)} signed now")
+    return ExitCode.NEGATIVE if found.damaged else ExitCode.DONE
 
 
 def _show(found: KeyList) -> None:

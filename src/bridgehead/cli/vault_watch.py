@@ -13,6 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from bridgehead.cli.options import JsonOption
+from bridgehead.cli.vault_signing import keep_signed
 from bridgehead.kernel.errors import ExitCode
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 
@@ -72,6 +73,7 @@ def watch(
     if not directory.is_dir():
         raise vaults.usage("watch a trainer", subject=str(directory), happened="it is not a folder", remedy="Name its output directory.")
     place = vaults.open_vault(vault)
+    keep_signed(place)
     workload_id = WorkloadId(vaults.checked_name(workload, option="--workload"))
     order = WatchOrder(
         directory=directory.absolute(),
