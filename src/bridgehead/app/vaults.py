@@ -151,7 +151,14 @@ def gather(paths: Sequence[Path], *, place: str) -> tuple[Files | str, list[Sour
 
 
 def save(
-    vault: Vault, files: Files | str, *, workload: WorkloadId, step: int, epoch: Epoch, site: SiteId, context: Mapping[str, str]
+    vault: Vault,
+    files: Files | str | list[Source],
+    *,
+    workload: WorkloadId,
+    step: int,
+    epoch: Epoch,
+    site: SiteId,
+    context: Mapping[str, str],
 ) -> Saved:
     """Save what ``gather`` found. The same content again changes nothing; other content at the same step and epoch is kept beside it."""
     with space_named():
