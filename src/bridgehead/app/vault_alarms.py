@@ -14,7 +14,7 @@ from bridgehead.kernel.ids import SnapshotId, WorkloadId
 from bridgehead.model.snapshot import FileEntry, Snapshot
 from bridgehead.vault import Damaged, Vault
 from bridgehead.vault.fences import counting
-from bridgehead.vault.tensor_alarm import Alarm, Severity
+from bridgehead.vault.tensor_alarm import Alarm, AlarmCode, Severity
 from bridgehead.vault.tensor_ledger import alarms
 
 MAX_CHAIN: Final = 1000
@@ -78,9 +78,10 @@ def alarms_of(vault: Vault, workloads: Sequence[WorkloadId], *, read_data: bool,
 
 
 def alarms_after_save(vault: Vault, snapshot: Snapshot) -> tuple[Alarm, ...]:
-    """What the tensor ledger says of a snapshot that was just saved. Nothing is read but records."""
+    """What the tensor ledger says of a snapshot that was just saved, besides what a save says itself. Nothing is read but records."""
     chain = chain_to(vault, snapshot.workload, last=snapshot.id, limit=AFTER_SAVE)
-    return alarms(chain) if chain and chain[-1].id == snapshot.id else alarms([snapshot])
+    found = alarms(chain if chain and chain[-1].id == snapshot.id else [snapshot])
+    return tuple(one for one in found if one.code is not AlarmCode.FILE_CUT_OFF)
 
 
 def _pieces(vault: Vault, snapshot: Snapshot, file: FileEntry, offset_bytes: int, size_bytes: int) -> Iterator[memoryview]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +13,12 @@ from cyclopts import App, Parameter
 
 from bridgehead.cli import vault_space
 from bridgehead.cli.options import JsonOption
+from bridgehead.cli.vault_context import CaptureGroup, restore_context
 from bridgehead.cli.vault_signing import keep_signed, print_trust
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
+from bridgehead.kernel.errors import ExitCode
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 
 if TYPE_CHECKING:
-    from bridgehead.app.vaults import Saved
     from bridgehead.vault import Vault
 
 app = App(
@@ -42,6 +42,7 @@ def save(
     epoch: Annotated[int | None, Parameter(env_var="BRIDGEHEAD_EPOCH")] = None,
     site: Annotated[str | None, Parameter(env_var="BRIDGEHEAD_SITE")] = None,
     context: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)] = (),
+    capture: CaptureGroup = None,
     json: JsonOption = False,
 ) -> int:
     """Save PATHS into VAULT as the state after a step. On return it is durable; given again, it changes nothing.
@@ -55,30 +56,36 @@ def save(
         site: where it is saved; default the name of this machine.
         context: what to note with it, such as loss=1.25 commit=4f2a91c.
     """
-    from bridgehead.app import vaults
+    from bridgehead.app import vault_alarms, vaults
     from bridgehead.cli.vault_display import Progress, entries, size
+    from bridgehead.cli.vault_saving import notes_of, saved_document, verdict, with_context
+    from bridgehead.cli.vault_watch import print_alarms
 
     if not paths:
         raise vaults.usage("save a snapshot", subject=vault, happened="no PATH was given", remedy="Name a folder or files to save.")
     workload_id = WorkloadId(vaults.checked_name(workload, option="--workload"))
     site_id = SiteId(vaults.checked_name(site or os.uname().nodename, option="--site"))
-    notes = _context(context)
+    notes = notes_of(context)
+    capturer = capture.capturer(vaults.folder_of(vault), *paths) if capture else None
     with Progress(f"saving step {step}") as progress:
         place = vaults.open_vault(vault, moved=progress.moved)
-        files, sources = vaults.gather(paths, place=vault)
+        gathered, sources = vaults.gather(paths, place=vault)
+        files, notes = with_context(gathered, sources, notes, capturer)
         progress.total_bytes = sum(source.size_bytes for source in sources)
         keep_signed(place)
         writer = Epoch(epoch) if epoch is not None else vaults.writing_epoch(place, workload_id)
         saved = vaults.save(place, files, workload=workload_id, step=step, epoch=writer, site=site_id, context=notes)
+        found = vault_alarms.alarms_after_save(place, saved.result.snapshot)
     snapshot, result = saved.result.snapshot, saved.result
     if json:
-        _print(_saved(saved))
+        _print(saved_document(saved, found))
     else:
         stored = f"{size(snapshot.raw_bytes)} in {entries(snapshot.files)}, {size(result.written_bytes)} new"
         print(f"{snapshot.id}: {stored if saved.created else 'was there already, with exactly this content'}")
     for other in saved.others:
         print(f"note: step {step} was saved before with other content, as {other}; both are kept, the later one is newest", file=sys.stderr)
-    return _verdict(saved)
+    print_alarms(found, to_stderr=True)
+    return verdict(saved)
 
 
 @app.command(name="list")
@@ -129,9 +136,11 @@ def restore(
     name: str,
     /,
     *,
-    to: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    to: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     file: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     tensor: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    context: Path | None = None,
+    data: Path | None = None,
     json: JsonOption = False,
 ) -> int:
     """Write the snapshot NAME into a folder, which appears when all is verified and on disk.
@@ -142,16 +151,26 @@ def restore(
         to: a folder that does not exist or is empty; - writes one --file, or the tensors, to stdout.
         file: only this file; may be given several times.
         tensor: only this tensor, bit for bit, in a file tensors.safetensors; may be given several times.
+        context: instead of --to: write into this new folder what --capture kept, with the code checked out.
+        data: where the data lies here, to be compared with the manifest that --capture kept; default where it was.
     """
     from bridgehead.app import vault_contents, vault_names, vaults
     from bridgehead.cli.vault_display import Progress, entries, size
+    from bridgehead.vault.context import own_paths
 
+    if context is not None and (to or file or tensor):
+        raise vaults.usage("restore", subject="--context", happened="it goes alone", remedy="Give --to, --file and --tensor by themselves.")
+    to = str(context) if context is not None else to
+    if not to:
+        raise vaults.usage("restore", subject=name, happened="no place was given", remedy="Give --to, or --context.")
     with Progress(f"restoring {name}") as progress, vaults.damage_named(vault):
         place = vaults.open_vault(vault, moved=progress.moved)
         _refuse_inside(vault, to)
         found = vault_names.find(place, name)
         snapshot = found.snapshot
         _warn_evidence(snapshot.id, counts=found.counts)
+        if context is not None:
+            return restore_context(place, snapshot, to=context, data=data, json=json)
         if tensor:
             picked = vault_contents.pick_tensors(snapshot, tensor, files=file)
             pieces = vault_contents.tensor_file(place, snapshot, picked)
@@ -161,14 +180,20 @@ def restore(
             vault_contents.write_tensors(pieces, to=Path(to))
             written, chosen = [vault_contents.TENSOR_FILE], [picked[0][0]]
         else:
-            chosen = [vault_contents.pick_file(snapshot, path) for path in dict.fromkeys(file)] or list(snapshot.files)
+            chosen = [vault_contents.pick_file(snapshot, path) for path in dict.fromkeys(file or own_paths(snapshot))]
             progress.total_bytes = sum(one.size_bytes for one in chosen)
             if to == STDOUT:
                 if len(file) != 1:
                     raise vaults.usage("restore", subject="--to -", happened="stdout holds one file", remedy="Give one --file.")
                 return _to_stdout(place.read(snapshot, chosen[0]))
             written = [one.path for one in chosen]
-            vaults.restore(place, snapshot, to=Path(to), files=written if file else (), note=lambda text: progress.say(f"note: {text}"))
+            vaults.restore(
+                place,
+                snapshot,
+                to=Path(to),
+                files=written if len(chosen) < len(snapshot.files) else (),
+                note=lambda text: progress.say(f"note: {text}"),
+            )
     if json:
         _print({"id": snapshot.id, "to": to, "files": written, "bytes": progress.total_bytes, "counts": found.counts})
     else:
@@ -313,54 +338,6 @@ def status(vault: str, /, *, json: JsonOption = False) -> int:
 
 def _print(document: object) -> None:
     print(msgspec.json.encode(document).decode())
-
-
-def _context(pairs: Sequence[str]) -> dict[str, str]:
-    from bridgehead.app.vaults import usage
-
-    context = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise usage("save a snapshot", subject=f"--context {pair!r}", happened="not of the form KEY=VALUE", remedy="Write loss=1.25.")
-        context[key] = value
-    return context
-
-
-def _saved(saved: Saved) -> dict[str, object]:
-    result, snapshot = saved.result, saved.result.snapshot
-    return {
-        "id": snapshot.id,
-        "step": snapshot.step,
-        "epoch": snapshot.epoch,
-        "site": snapshot.site,
-        "created": saved.created,
-        "counts": result.counts,
-        "raw_bytes": snapshot.raw_bytes,
-        "written_blocks": result.written_blocks,
-        "written_bytes": result.written_bytes,
-        "incomplete": snapshot.incomplete,
-        "findings": snapshot.findings or (),
-        "others": saved.others,
-    }
-
-
-def _verdict(saved: Saved) -> int:
-    """What a script that deletes the original next must know. Raises VAULT_FENCED; 1 for files that were cut off or are missing."""
-    snapshot = saved.result.snapshot
-    if not saved.result.counts:
-        raise BridgeheadError(
-            ErrorCode.VAULT_FENCED,
-            tried="save a snapshot that counts",
-            subject=snapshot.id,
-            happened=f"epoch {snapshot.epoch} is not in force; it was kept as evidence and will never be the newest",
-            remedy="Stop this writer: another one has taken over. `bridgehead vault status` shows the epoch and its holder.",
-        )
-    from bridgehead.cli.vault_display import warnings
-
-    for text in warnings(snapshot):
-        print(f"warning: {text}", file=sys.stderr)
-    return ExitCode.NEGATIVE if snapshot.incomplete else ExitCode.DONE
 
 
 def _chosen(place: Vault, workload: str | None) -> tuple[WorkloadId, ...]:

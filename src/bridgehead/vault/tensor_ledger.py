@@ -214,7 +214,7 @@ def _frozen(pairs: _Pairs) -> list[Alarm]:
 
 def _own(snapshot: Snapshot) -> list[Alarm]:
     """What the snapshot shows by itself: shards of a numbered series that are not there, files that were cut off."""
-    found = [_alarm(snapshot, AlarmCode.FILE_CUT_OFF, (path,), f"{path} was cut off when it was saved") for path in snapshot.incomplete]
+    found = [_alarm(snapshot, AlarmCode.FILE_CUT_OFF, (path,), f"{path} was cut off or missing when it was saved") for path in snapshot.incomplete]
     missing = missing_of_series([file.path for file in snapshot.files])
     if missing:
         found.append(_alarm(snapshot, AlarmCode.SHARD_MISSING, missing, f"{_some(missing)} of its series is not there"))

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from bridgehead.host.durable import write_durably
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import SnapshotId
 from bridgehead.vault.records import Damaged, decode, encode
@@ -95,10 +96,5 @@ class WatchFolder:
     def write(self, state: WatchState) -> None:
         """Replace the state, durably. A state that cannot be written costs a restart some work, and no more."""
         bounded = msgspec.structs.replace(state, done=state.done[-MAX_REMEMBERED:])
-        temporary = self.folder / f"{_STATE}.new"
         with contextlib.suppress(OSError):
-            with temporary.open("wb") as stream:
-                stream.write(encode(bounded))
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(self.folder / _STATE)
+            write_durably(str(self.folder / _STATE), encode(bounded))
