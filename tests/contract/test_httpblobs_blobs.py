@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import itertools
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient, Unknown
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.testing.blobs_suite import BlobsSuite
+from bridgehead.testing.lossy_path import LossyPath
 
 
 @contextlib.contextmanager
@@ -54,79 +54,6 @@ def store(tmp_path: Path) -> LocalBlobs:
     store = LocalBlobs(LocalBlobsOptions(str(tmp_path)))
     store.put_new("present", b"value")
     return store
-
-
-class LossyPath:
-    """Stands between client and server. For each connection in turn, ``plan`` says what happens to its first exchange."""
-
-    def __init__(self, target_port: int, plan: list[str]) -> None:
-        self._target = ("127.0.0.1", target_port)
-        self._plan = plan
-        self._held = b""
-        self.used: list[str] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            with contextlib.closing(self._listener.accept()[0]) as near:
-                if not self._plan:
-                    return
-                what = self._plan.pop(0)
-                self.used.append(what)
-                near.settimeout(5.0)
-                # A client that has nothing more to ask just closes.
-                with contextlib.suppress(OSError), contextlib.closing(socket.create_connection(self._target, 5.0)) as far:
-                    self._exchanges(what, near, far)
-
-    def _exchanges(self, what: str, near: socket.socket, far: socket.socket) -> None:
-        if what == "lose request":
-            _message(near)
-            return
-        for number in itertools.count():
-            message = _message(near)
-            bodiless = message.startswith(b"HEAD")
-            if what == "hold second" and number == 1:
-                self._held = message
-                return
-            if what == "late before second" and number == 1:
-                with contextlib.closing(socket.create_connection(self._target, 5.0)) as late:
-                    late.sendall(self._held)
-                    _message(late)
-            far.sendall(message)
-            answer = _message(far, bodiless=bodiless)
-            if what == "lose answer":
-                return
-            if what == "damage answer":
-                answer = answer[:-1] + bytes([answer[-1] ^ 1])
-            near.sendall(answer)
-            if what == "pass once":
-                return
-
-    def close(self) -> None:
-        self._plan.clear()
-        socket.create_connection(("127.0.0.1", self.port)).close()
-        self._thread.join()
-        self._listener.close()
-
-
-def _message(connection: socket.socket, *, bodiless: bool = False) -> bytes:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        part = connection.recv(65536)
-        if not part:
-            raise ConnectionError("closed")
-        data += part
-    head, _, body = data.partition(b"\r\n\r\n")
-    length = [int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    while length and not bodiless and len(body) < length[0]:
-        part = connection.recv(65536)
-        if not part:
-            raise ConnectionError("closed")
-        body += part
-    return head + b"\r\n\r\n" + body
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from blake3 import blake3
 
@@ -16,6 +17,15 @@ def block_hash(data: bytes | memoryview, *, key: bytes | None = None) -> str:
     """BLAKE3 of ``data`` as 64 hex digits; keyed when ``key`` (32 bytes) is given."""
     hasher = blake3(key=key) if key is not None else blake3()
     return hasher.update(data).hexdigest()
+
+
+def stream_hash(parts: Iterable[bytes]) -> tuple[str, int]:
+    """BLAKE3 of the parts one after the other as 64 hex digits, and how many bytes they were."""
+    hasher, size_bytes = blake3(), 0
+    for part in parts:
+        hasher.update(part)
+        size_bytes += len(part)
+    return hasher.hexdigest(), size_bytes
 
 
 def document_hash(value: object) -> str:

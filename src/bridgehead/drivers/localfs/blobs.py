@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import secrets
 import threading
 import weakref
@@ -18,10 +17,10 @@ from bridgehead.drivers.localfs.faults import in_doubt, translated
 from bridgehead.drivers.localfs.folders import Folders, sync_folder
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
 from bridgehead.kernel.hashing import block_hash
+from bridgehead.ports.blobkeys import checked_key, checked_prefix, is_segment
 from bridgehead.ports.blobs import BlobDigest
 from bridgehead.vault.scratch import claim, release, sweep
 
-_SEGMENT: Final = re.compile(r"[A-Za-z0-9@._+-]+")
 _SCRATCH: Final = "~scratch"
 """Holds half-written values. The tilde is not in the alphabet of keys, so no key can name it and no listing shows it."""
 
@@ -103,10 +102,7 @@ class LocalBlobs:
 
     def list(self, prefix: str) -> Iterator[str]:
         """See the port. The listing is taken at the call, not while it is iterated."""
-        if prefix and not prefix.endswith("/"):
-            raise Permanent(
-                "a prefix is empty or ends with a slash", tried="list keys", subject=prefix, remedy="This is a fault of the caller."
-            )
+        checked_prefix(prefix)
         start = self._path(prefix.rstrip("/")) if prefix else self._root
         keys: list[str] = []
         with translated("list keys", prefix or self._root):
@@ -127,12 +123,7 @@ class LocalBlobs:
             sync_folder(os.path.dirname(path))
 
     def _path(self, key: str) -> str:
-        for segment in key.split("/"):
-            if segment in (".", "..") or not _SEGMENT.fullmatch(segment):
-                raise Permanent(
-                    "not a valid key", tried="use a key", subject=repr(key), remedy="Segments consist of A-Z a-z 0-9 @ . _ + - only."
-                )
-        return os.path.join(self._root, key)
+        return os.path.join(self._root, checked_key(key))
 
     def _check_root(self, tried: str, key: str) -> None:
         """A missing store is not an empty store (J01)."""
@@ -221,7 +212,7 @@ def _walk(folder: str, prefix: str, keys: list[str]) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
-        if not _SEGMENT.fullmatch(entry.name):
+        if not is_segment(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
             _walk(entry.path, f"{prefix}{entry.name}/", keys)
