@@ -17,11 +17,12 @@ import pytest
 from bridgehead.drivers.httpblobs.server import BlobServer
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.testing.servers import free_port
+from bridgehead.vault.memory import MEMORY_VARIABLE
 
 PROGRAM = [sys.executable, "-m", "bridgehead.cli.main", "vault"]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "keep-checkpoints.md"
-SIZE_BYTES = 200 << 20
-LIMIT_BYTES = 190 << 20
+SIZE_BYTES = 400 << 20
+LIMIT_BYTES = 256 << 20
 """Eight workers hold a block of at most 8 MiB each, at source and target; the interpreter has 30 MiB."""
 
 
@@ -52,7 +53,7 @@ def test_every_verb_over_http(tmp_path: Path, server: str) -> None:
         run(tmp_path, "init", server)
     run(tmp_path, "save", server, "ckpt", "--workload", "train", "--step", "1", "--site", "near")
     assert [one["step"] for one in json.loads(run(tmp_path, "list", server, "--json"))["snapshots"]] == [1]
-    assert json.loads(run(tmp_path, "verify", server, "--read-data", "--json"))["read_bytes"] == 9_000_000
+    assert json.loads(run(tmp_path, "verify", server, "--read-data", "--json"))["read_bytes"] >= 9_000_000
     run(tmp_path, "restore", server, "train", "--to", "out")
     assert (tmp_path / "out" / "w.bin").read_bytes() == (tmp_path / "ckpt" / "w.bin").read_bytes()
     run(tmp_path, "receipt", server, "train", "--site", "far")
@@ -78,7 +79,8 @@ def peak_bytes(folder: Path, *words: str) -> int:
     Not by the usage that ``wait4`` gives: that counts what the forking test process had, too.
     """
     peak = 0
-    with subprocess.Popen([*PROGRAM, *words], cwd=folder, stdout=subprocess.DEVNULL) as process:
+    environment = os.environ | {MEMORY_VARIABLE: "256 MiB"}
+    with subprocess.Popen([*PROGRAM, *words], cwd=folder, env=environment, stdout=subprocess.DEVNULL) as process:
         started = Path(f"/proc/{process.pid}/status")
         while process.poll() is None:
             lines = [line for line in started.read_text().splitlines() if line.startswith("VmHWM")]

@@ -304,9 +304,9 @@ def test_unreadable_path_is_named(shell: Shell, path: str, closed: str) -> None:
 
 
 def test_replicate_brings_all_that_counts_with_fences_and_receipts(shell: Shell) -> None:
-    kept, lost = shell.save(b"kept" * 1000, step=5), shell.save(b"lost" * 1000, step=9)
+    kept, lost = shell.save(os.urandom(4000), step=5), shell.save(os.urandom(4000), step=9)
     shell.fence(1, counts=[kept["id"]])
-    new = shell.save(b"new" * 1000, step=6, epoch=1)
+    new = shell.save(os.urandom(3000), step=6, epoch=1)
     shell("init", "w")
     copied = shell.json("replicate", "v", "w", "--site", "b")
     assert copied["copied"] == [new["id"], kept["id"]]
@@ -321,7 +321,7 @@ def test_replicate_brings_all_that_counts_with_fences_and_receipts(shell: Shell)
     (replica,) = workload["receipts"]
     assert (replica["site"], replica["step"], replica["lag_steps"], replica["lag_bytes"]) == ("b", 6, 0, 0)
     assert shell.json("verify", "w", "--read-data")["intact"] is True
-    shell.save(b"newer" * 1000, step=16, epoch=1)
+    shell.save(os.urandom(5000), step=16, epoch=1)
     (workload,) = shell.json("status", "v")["workloads"]
     (replica,) = workload["receipts"]
     assert (replica["lag_steps"], replica["lag_bytes"]) == (10, 5000)

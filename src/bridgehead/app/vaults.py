@@ -115,7 +115,7 @@ def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = 
                 remedy="Name an empty directory, or one that does not exist yet.",
             )
         if like is None:
-            return Vault.init(store, key=key), True
+            return Vault.init(store, codec=True, key=key), True
         return Vault.init(store, codec=like.file.encodes, pack_bytes=like.file.pack_bytes, key=key), True
 
 

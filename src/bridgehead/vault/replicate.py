@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +14,7 @@ from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault.catalog import Catalog
 from bridgehead.vault.crypt.signing import copy_signature
 from bridgehead.vault.layout import pack_key, snapshot_name
+from bridgehead.vault.memory import memory_bytes
 from bridgehead.vault.objects import WORKERS, Objects, parallel, refuse
 from bridgehead.vault.packs import Pack
 from bridgehead.vault.records import damaged
@@ -23,9 +24,6 @@ from bridgehead.vault.vaultfile import CODEC
 
 if TYPE_CHECKING:
     from bridgehead.vault.crypt.ring import KeyRing
-
-IN_FLIGHT_BYTES: Final = 256 << 20
-"""Packs that are in memory at once, at most."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -144,7 +142,7 @@ def _send(snapshot: Snapshot, missing: list[Pack], source: Objects, target: Obje
                 sent.add(pack.id)
             taken += 1
 
-    workers = max(1, min(WORKERS, len(missing), IN_FLIGHT_BYTES // max((pack.size_bytes for pack in missing), default=1)))
+    workers = max(1, min(WORKERS, len(missing), memory_bytes() // 3 // max((pack.size_bytes for pack in missing), default=1)))
     parallel(work, range(workers))  # when it breaks off, what arrived is adopted by the next slice
     if sent:
         pace.written(target.index.add(pack for pack in missing if pack.id in sent))

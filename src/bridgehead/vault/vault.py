@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,11 +53,14 @@ class Vault:
         self._objects = _objects(blobs, file, ring)
         self._fences = Fences(self._objects)
         self._catalog = Catalog(self._objects, self._fences)
-        self._encoder = self._new_encoder() if file.encodes else None
         self._now_s = now_s
 
-    def _new_encoder(self) -> Encoder:
-        from bridgehead.vault.encoding import Encoder  # brings numpy, which plain vaults do without
+    @cached_property
+    def _encoder(self) -> Encoder | None:
+        """Made by the first save: it brings numpy, which readers and plain vaults do without."""
+        if not self.file.encodes:
+            return None
+        from bridgehead.vault.encoding import Encoder
 
         return Encoder(self._objects, self._catalog)
 
