@@ -27,6 +27,7 @@ from bridgehead.vault.replicate import Place
 from bridgehead.vault.restore import Note, load, part, pieces, restore
 from bridgehead.vault.save import SaveOrder, SaveResult, save
 from bridgehead.vault.sources import Files, Source, sources_of
+from bridgehead.vault.typed import Wanted, load_tensors
 from bridgehead.vault.vaultfile import VaultFile, create, read
 from bridgehead.vault.verify import VerifyReport, verify
 
@@ -140,6 +141,10 @@ class Vault:
     def load(self, snapshot: SnapshotId) -> dict[str, bytes]:
         """The files in memory, verified in the buffers that are returned. Raises NotFound, Damaged."""
         return load(self._objects, self._catalog.snapshot(snapshot))
+
+    def load_tensors(self, snapshot: SnapshotId, template: Mapping[str, Wanted]) -> dict[str, bytearray]:
+        """Tensors by name, verified, each of the dtype and shape that the template says; nothing is cast (V06). See ``typed`` for errors."""
+        return load_tensors(self._objects, self._catalog.snapshot(snapshot), template)
 
     def workloads(self) -> tuple[WorkloadId, ...]:
         """All that have snapshots or fences, sorted."""
