@@ -143,7 +143,7 @@ class Vault:
         return load(self._objects, self._catalog.snapshot(snapshot))
 
     def load_tensors(self, snapshot: SnapshotId, template: Mapping[str, Wanted]) -> dict[str, bytearray]:
-        """Tensors by name, verified, each of the dtype and shape that the template says; nothing is cast (V06). See ``typed`` for errors."""
+        """Tensors by name, verified, each of the dtype and shape that the template says; never cast (V06). See ``typed``."""
         return load_tensors(self._objects, self._catalog.snapshot(snapshot), template)
 
     def workloads(self) -> tuple[WorkloadId, ...]:
