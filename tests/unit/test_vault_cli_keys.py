@@ -229,3 +229,20 @@ def test_a_home_without_a_key_does_not_stop_a_save_but_is_told(shell: Shell, tmp
     monkeypatch.setenv("BRIDGEHEAD_HOME", str(tmp_path / "file"))
     assert shell.save(1)["created"]
     assert "not signed" in shell.err
+
+
+def test_replicate_without_a_key(shell: Shell, tmp_path: Path) -> None:
+    shell("init", "v", "--key-file", "raw")
+    saved = shell.save(1, "--key-file", "raw")
+    assert "copied" in shell("replicate", "v", "copy", "--without-key")
+    assert shell.json("replicate", "v", "copy", "--without-key")["objects"] == 0
+    assert shell("cat", "copy", "train", "model.bin", "--key-file", "raw").startswith("weights")
+    assert shell.json("show", "copy", "train", "--key-file", "raw")["id"] == saved["id"]
+    shell("init", "plain")
+    shell("replicate", "v", "plain", "--without-key", code=7)
+    assert "another vault" in shell.err
+    shell("replicate", "v", "copy", "--without-key", "--heal", code=2)
+    shell("replicate", "w", "copy2", "--without-key", code=6)
+    (pack,) = (tmp_path / "v" / "data").glob("*/*")
+    pack.write_bytes(b"x" + pack.read_bytes()[1:])
+    assert "FAILED data/" in shell("replicate", "v", "copy3", "--without-key", code=1)

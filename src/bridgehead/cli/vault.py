@@ -268,6 +268,7 @@ def replicate(
     site: str | None = None,
     rate: str | None = None,
     heal: Annotated[bool, Parameter(negative="")] = False,
+    without_key: Annotated[bool, Parameter(negative="")] = False,
     json: JsonOption = False,
 ) -> int:
     """Copy all that counts in VAULT to the vault TARGET, newest first; read it back there and note receipts. Broken off, it goes on.
@@ -279,6 +280,7 @@ def replicate(
         site: in whose name TARGET's receipts are given; default vault- and the begin of its id.
         rate: limit for sending, such as '100 Mbps'.
         heal: read back in TARGET also what has a receipt already, and send again what is damaged there.
+        without_key: make or refresh a copy of VAULT, object by object, without reading what is in it; it opens with VAULT's keys.
     """
     from bridgehead.app import vault_copies, vaults
     from bridgehead.cli.vault_display import Progress, print_copied
@@ -288,6 +290,13 @@ def replicate(
     rate_bps = parse_rate(rate) if rate else None
     if rate_bps == 0:
         raise vaults.usage("replicate", subject="--rate 0", happened="at this rate it never ends", remedy="Give a rate such as '100 Mbps'.")
+    if without_key:
+        from bridgehead.cli.vault_mirror import mirror_vault
+
+        if workload or site or heal:
+            remedy = "Leave out --workload, --site and --heal: who cannot read records cannot choose among them, nor give receipts."
+            raise vaults.usage("replicate without a key", subject=vault, happened="these options need a key", remedy=remedy)
+        return mirror_vault(vault, target, rate_bps=rate_bps, json=json)
     named = SiteId(vaults.checked_name(site, option="--site")) if site else None
     with Progress("replicating") as progress:
         source = vaults.open_vault(vault)
