@@ -57,7 +57,7 @@ verify v --read-data
 restore v toy --to hurt
 replicate v w --site cellar --heal
 replicate v nowhere
-list s3://bucket/vault
+list s3://Bucket/vault
 status nowhere
 """
 VOLATILE = [(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "TIME"), (r"\b[0-9a-f]{32}\b", "ID"), (r"[\d.]+ (ms|us|s) old", "N s old")]

@@ -79,7 +79,8 @@ def test_init_goes_on_where_a_killed_one_left_off(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("place", "code", "word"), [
-    ("s3://bucket/prefix", 2, "S3 are not there yet"), ("https://host:1", 2, "no kind of vault"), ("", 2, "empty"),
+    ("s3://Bucket/prefix", 2, "name of a bucket"), ("gs://bucket", 2, "no kind of vault"), ("", 2, "empty"),
+    ("https://host:1", 2, "no kind of vault"),
     ("nowhere", 6, "vault init nowhere"), (".", 6, "no vault"), ("http://", 2, "HOST:PORT"), ("http://host:port", 2, "HOST:PORT"),
 ])  # fmt: skip
 def test_what_is_no_vault_is_refused(shell: Shell, place: str, code: int, word: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from bridgehead.vault.verify import verify as verify_objects
 if TYPE_CHECKING:
     from bridgehead.vault.crypt.keys import Founding
 
+_PLACES: Final = "Name a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server."
 _LEFT_BY_A_KILLED_INIT: Final = frozenset({"state", "keys", "~scratch"})
 
 
@@ -42,23 +44,33 @@ def missing(tried: str, *, subject: str, happened: str, remedy: str) -> Bridgehe
 
 
 def folder_of(place: str) -> Path | None:
-    """The directory that VAULT names; None for the address of a blob server. Raises BAD_USAGE for any other address."""
-    if place.startswith("http://"):
+    """The directory that VAULT names; None for an address of a bucket or a blob server. Raises BAD_USAGE for any other address."""
+    if place.startswith(("http://", "s3://")):
         return None
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", place)
     if scheme is not None:
-        what = "vaults in S3 are not there yet" if scheme[1] == "s3" else f"there is no kind of vault behind {scheme[1]}:"
-        raise usage("use a vault", subject=place, happened=what, remedy="Name a directory, or http://HOST:PORT of a blob server.")
+        raise usage("use a vault", subject=place, happened=f"there is no kind of vault behind {scheme[1]}:", remedy=_PLACES)
     if not place:
-        raise usage("use a vault", subject="''", happened="its name is empty", remedy="Name a directory, or http://HOST:PORT.")
+        raise usage("use a vault", subject="''", happened="its name is empty", remedy=_PLACES)
     return Path(place)
 
 
 def store_of(place: str, *, moved: Moved | None = None, rate_bps: float | None = None) -> Blobs:
-    """The blob store that VAULT names, counted and held to a rate if asked for. Touches nothing yet."""
+    """The blob store that VAULT names, counted and held to a rate if asked for. Touches nothing yet.
+
+    Raises BAD_USAGE for a bad address, and for a bucket without credentials.
+    """
     folder = folder_of(place)
     blobs: Blobs
-    if folder is None:
+    if place.startswith("s3://"):
+        from bridgehead.drivers.s3 import S3Blobs, S3BlobsOptions
+
+        try:
+            blobs = S3Blobs(S3BlobsOptions(place))
+        except (ValueError, Permanent) as error:
+            happened, remedy = (error.happened, error.remedy) if isinstance(error, Permanent) else (f"not an address ({error})", _PLACES)
+            raise usage("use a vault", subject=place, happened=happened, remedy=remedy) from error
+    elif folder is None:
         from bridgehead.drivers.httpblobs import HttpBlobs, HttpBlobsOptions
 
         try:
@@ -79,7 +91,8 @@ def open_vault(place: str, *, moved: Moved | None = None, rate_bps: float | None
         BridgeheadError: BAD_USAGE for a place of a kind that is not known; VAULT_NOT_FOUND; VAULT_DAMAGED; VAULT_LOCKED; port errors.
     """
     folder = folder_of(place)
-    remedy = f"Check the path, and whether its disk is mounted. `bridgehead vault init {place}` makes a new vault."
+    check = "Check the address." if folder is None else "Check the path, and whether its disk is mounted."
+    remedy = f"{check} `bridgehead vault init {shlex.quote(place)}` makes a new vault."
     if folder is not None and not folder.is_dir():
         raise missing("open a vault", subject=place, happened="there is no such directory", remedy=remedy)
     try:

@@ -116,10 +116,16 @@ def _http_blobs() -> Driver:
     return Driver(HttpBlobsOptions, HttpBlobs)
 
 
+def _s3() -> Driver:
+    from bridgehead.drivers.s3 import S3Blobs, S3BlobsOptions
+
+    return Driver(S3BlobsOptions, S3Blobs)
+
+
 DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "scheduler": {"process": _process},
     "training": {"files": _files},
-    "vault": {"localfs": _localfs, "http": _http_blobs},
+    "vault": {"localfs": _localfs, "http": _http_blobs, "s3": _s3},
     "traffic": {"traefik": _traefik, "haproxy": _haproxy},
     "metrics": {"prometheus-text": _prometheus_text},
     "serving": {"http": _http_serving},

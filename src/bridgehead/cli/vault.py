@@ -48,7 +48,7 @@ def save(
     """Save PATHS into VAULT as the state after a step. On return it is durable; given again, it changes nothing.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         paths: a folder, whose content is saved; or several files and folders, each under its own name.
         workload: name under which the snapshots of this training are kept.
         step: the training step after which the state is.
@@ -110,7 +110,7 @@ def show(vault: str, name: str, /, *, hash: bool | None = None, json: JsonOption
     """Everything about the snapshot NAME: files, tensors, sizes, context.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         name: WORKLOAD, WORKLOAD@latest, WORKLOAD@STEP or a whole id.
         hash: give the BLAKE3 of each tensor's bytes, read where needed; default with --json, unless --no-hash.
     """
@@ -146,7 +146,7 @@ def restore(
     """Write the snapshot NAME into a folder, which appears when all is verified and on disk.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         name: WORKLOAD, WORKLOAD@latest, WORKLOAD@STEP or a whole id.
         to: a folder that does not exist or is empty; - writes one --file, or the tensors, to stdout.
         file: only this file; may be given several times.
@@ -212,7 +212,7 @@ def diff(vault: str, before: str, after: str, /, *, all: Annotated[bool, Paramet
     """Compare two snapshots tensor by tensor; exit code 0 when they are the same, 1 when they differ.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         before: WORKLOAD@STEP or a whole id.
         after: another.
         all: print also what is the same.
@@ -238,7 +238,7 @@ def verify(
     """Check VAULT; exit code 1 when anything is damaged. It is named, with the snapshots, files and tensors that it hurts.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         read_data: read every block and compare its hash; without it, all records, and that each block has the right size.
         trust: a file of public keys, one a line; exit code 1 also when a snapshot is unsigned, or signed by another key.
     """
@@ -274,7 +274,7 @@ def replicate(
     """Copy all that counts in VAULT to the vault TARGET, newest first; read it back there and note receipts. Broken off, it goes on.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         target: another vault; `vault init` makes it first.
         workload: only this one.
         site: in whose name TARGET's receipts are given; default vault- and the begin of its id.

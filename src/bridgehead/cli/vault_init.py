@@ -24,7 +24,7 @@ def init(
     """Make VAULT: a new or empty directory, or the store behind an address. Does nothing when it is a vault already.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         encrypt: fail when there is no key; with BRIDGEHEAD_PASSPHRASE, --key-file or --recipient it is encrypted anyway.
         recipient: encrypt it for this age recipient (age1...); may be given several times.
         like: another vault; the new one has its features and its keys, so that it can be replicated between them.

@@ -22,7 +22,7 @@ def forget(vault: str, name: str, /, *, json: JsonOption = False) -> int:
     """Take the snapshot NAME out of VAULT. Its space comes back with `collect`. For a policy instead of names, see `retain`.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         name: WORKLOAD@STEP or a whole id.
     """
     from bridgehead.app import vault_names, vaults
@@ -50,7 +50,7 @@ def collect(
     """Free the space of what no snapshot in VAULT needs. Safe while others save, copy and restore: they wait for a moment.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         dry_run: only say what would be freed.
         evict: set writers aside that do not end within --wait: they are refused at their commit, and have to save again.
         wait: how long to wait for those who are writing.
@@ -81,7 +81,7 @@ def repair(vault: str, /, *, json: JsonOption = False) -> int:
     """Read every pack in VAULT, make the index anew, and save what is intact in damaged packs. Exit code 1 when blocks are lost.
 
     Args:
-        vault: a directory, or http://HOST:PORT of a blob server.
+        vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
     """
     from bridgehead.app import vaults
     from bridgehead.cli.vault_display import Progress, counted
