@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,8 +84,8 @@ def test_broken_off_anywhere_it_leaves_a_vault_and_goes_on(both: Both) -> None:
         target = LocalBlobs(LocalBlobsOptions(str(both.folder / f"b{limit}")))
         left = iter(range(limit))
 
-        def stop(key: str, left: object = left) -> None:
-            if next(left, None) is None:  # type: ignore[call-overload]
+        def stop(key: str, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
