@@ -165,7 +165,7 @@ def _install(point: ctx.PointInTime, to: Path) -> str:
         ("pixi.lock", "pixi install"),
     ):
         if name in names:
-            return f"`{words}` in {to / CODE}"
+            return f"`{words}` in {to / CODE if point.code is not None else to / 'locks'}"
     if point.environment is not None:
         return f"`pip install -r {_place(to, ctx.ENVIRONMENT_PATH)}` in a new environment"
     for name, path in sorted(names.items()):

@@ -13,6 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from bridgehead.cli.options import JsonOption
+from bridgehead.cli.vault_context import CaptureGroup
 from bridgehead.cli.vault_signing import keep_signed
 from bridgehead.kernel.errors import ExitCode
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
@@ -44,6 +45,7 @@ def watch(
     scratch: Path | None = None,
     epoch: Annotated[int | None, Parameter(env_var="BRIDGEHEAD_EPOCH")] = None,
     site: Annotated[str | None, Parameter(env_var="BRIDGEHEAD_SITE")] = None,
+    capture: CaptureGroup = None,
     json: JsonOption = False,
 ) -> int:
     """Save each checkpoint that a trainer writes below DIRECTORY, as soon as it is whole; until SIGTERM, or once.
@@ -68,13 +70,14 @@ def watch(
     from bridgehead.app import vault_watch, vaults
     from bridgehead.kernel.quantity import parse_duration
     from bridgehead.vault.marks import MarkKind
-    from bridgehead.vault.watch import WatchOrder
+    from bridgehead.vault.watch import Extra, WatchOrder
 
     if not directory.is_dir():
         raise vaults.usage("watch a trainer", subject=str(directory), happened="it is not a folder", remedy="Name its output directory.")
     place = vaults.open_vault(vault)
     keep_signed(place)
     workload_id = WorkloadId(vaults.checked_name(workload, option="--workload"))
+    capturer = capture.capturer(vaults.folder_of(vault), directory) if capture else None
     order = WatchOrder(
         directory=directory.absolute(),
         workload=workload_id,
@@ -92,6 +95,7 @@ def watch(
         max_lag_s=parse_duration(max_lag) if max_lag else None,
         status_file=status_file,
         scratch=scratch,
+        extra=capturer.capture if capturer is not None else Extra,
     )
     _end_on_signals(watching)
     look = watching.run(once=once)
