@@ -27,7 +27,7 @@ DYING_ENGINE = Path(__file__).with_name("dying_engine.py")
 CONTRACT = {
     *("requests_sent", "requests_failed", "requests_wrong", "steps_lost", "weights_identical", "weights_hash_moved"),
     *("weights_hash_unmoved", "lost_compute_s_precopy", "lost_compute_s_stop_copy_start", "splits", "resume_s"),
-    *("raw_bytes", "wire_bytes", "promises", "seed", "version"),
+    *("raw_bytes", "stored_bytes", "wire_bytes", "promises", "seed", "version"),
 }
 
 

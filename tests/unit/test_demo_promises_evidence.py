@@ -63,7 +63,18 @@ def facts_of(
 
 def empty_summary() -> Summary:
     values: dict[str, Any] = dict.fromkeys(Summary.__struct_fields__)
-    zeros = ("requests_sent", "requests_failed", "requests_wrong", "requests_cut", "streams", "steps", "raw_bytes", "wire_bytes", "seed")
+    zeros = (
+        "requests_sent",
+        "requests_failed",
+        "requests_wrong",
+        "requests_cut",
+        "streams",
+        "steps",
+        "raw_bytes",
+        "stored_bytes",
+        "wire_bytes",
+        "seed",
+    )
     values |= dict.fromkeys(zeros, 0) | {"splits": [], "latencies": [], "promises": {}, "notes": []}
     return Summary(**values)
 

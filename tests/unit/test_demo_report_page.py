@@ -53,7 +53,8 @@ def summary() -> Summary:
             Latency("during", 7_204, 0.0034, 0.0079, 0.0154),
             Latency("after", 733, 0.0029, 0.0061, 0.0098),
         ],
-        resume_s=0.0312, raw_bytes=511_900_000, wire_bytes=174_300_000, ledger_entries=318, ledger_head="c41f" * 16,
+        resume_s=0.0312, raw_bytes=511_900_000, stored_bytes=170_100_000, wire_bytes=174_300_000,
+        ledger_entries=318, ledger_head="c41f" * 16,
         duration_s=78.4, promises=PROMISES, notes=["The machine has 2 processors; the load was sized for them."],
     )  # fmt: skip
 
@@ -168,7 +169,7 @@ def empty() -> Story:
         kind="move", proxy="haproxy", seed=0, version="0.1.0", verdict="", requests_sent=0, requests_failed=0, requests_wrong=0,
         requests_cut=0, streams=0, steps=0, steps_lost=None, weights_identical=None, weights_hash_moved=None, weights_hash_unmoved=None,
         lost_compute_s_precopy=None, lost_compute_s_stop_copy_start=None, splits=[], latencies=[], resume_s=None, raw_bytes=0,
-        wire_bytes=0, ledger_entries=0, ledger_head="", duration_s=0.0, promises={}, notes=[],
+        stored_bytes=0, wire_bytes=0, ledger_entries=0, ledger_head="", duration_s=0.0, promises={}, notes=[],
     )  # fmt: skip
     return Story(figures, BEGAN_S, [], [], [], [], [])
 

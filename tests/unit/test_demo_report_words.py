@@ -16,7 +16,8 @@ def summary(**changes: object) -> Summary:
         "kind": "move", "proxy": "traefik", "seed": 1, "version": "1", "verdict": "done", "requests_sent": 10_500, "requests_failed": 0,
         "requests_wrong": 0, "requests_cut": 0, "streams": 2_000, "steps": 900, "steps_lost": 0, "weights_identical": True,
         "weights_hash_moved": "ab" * 32, "weights_hash_unmoved": "ab" * 32, "lost_compute_s_precopy": 0.5,
-        "lost_compute_s_stop_copy_start": 5.0, "splits": [], "latencies": [], "resume_s": 0.01, "raw_bytes": 1000, "wire_bytes": 500,
+        "lost_compute_s_stop_copy_start": 5.0, "splits": [], "latencies": [], "resume_s": 0.01,
+        "raw_bytes": 1000, "stored_bytes": 490, "wire_bytes": 500,
         "ledger_entries": 3, "ledger_head": "cd" * 32, "duration_s": 70.0, "promises": {"all_well": True}, "notes": [],
     }  # fmt: skip
     return Summary(**{**plain, **changes})

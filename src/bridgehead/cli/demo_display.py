@@ -98,7 +98,10 @@ def _rows(summary: Summary) -> list[tuple[str, str]]:
         ("compute lost, pre-copied", _seconds(summary.lost_compute_s_precopy)),
         ("compute lost, stop-copy-start", _seconds(summary.lost_compute_s_stop_copy_start)),
         ("resume of the engine", _seconds(summary.resume_s)),
-        ("snapshots moved, bytes on the line", f"{summary.raw_bytes / 1e6:,.1f} MB, {summary.wire_bytes / 1e6:,.1f} MB"),
+        (
+            "snapshots moved: raw, stored, on the line",
+            f"{summary.raw_bytes / 1e6:,.1f} MB, {summary.stored_bytes / 1e6:,.1f} MB, {summary.wire_bytes / 1e6:,.1f} MB",
+        ),
         ("ledger", f"{summary.ledger_entries} entries, head {summary.ledger_head[:16]}"),
     ]
     for split in summary.splits:

@@ -93,11 +93,14 @@ class Catalog:
 
     def newest(self, workload: WorkloadId) -> SnapshotInfo | None:
         """The newest usable snapshot. Two listings when nothing is new."""
+        return next(self.usable(workload), None)
+
+    def usable(self, workload: WorkloadId) -> Iterator[SnapshotInfo]:
+        """The usable snapshots, newest first; each is judged when it is its turn."""
         fence = self._fences.newest(workload)
         for item in self._walk(workload, fence, only_counting=True):
             if isinstance(item, SnapshotInfo):
-                return item
-        return None
+                yield item
 
     def survey(self, workload: WorkloadId) -> Survey:
         """Everything, with reasons."""

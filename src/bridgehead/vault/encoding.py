@@ -11,6 +11,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from bridgehead.vault.memory import Budget, working_bytes
 from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.pairing import Family, Guess, Slot, slot_of
 from bridgehead.vault.reader import Kept, Reader
+from bridgehead.vault.receipts import receipt_names
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.snapshots import refs_of
 from bridgehead.vault.writing import Writing
@@ -40,6 +42,10 @@ ENCODERS: Final = (os.cpu_count() or 1) + 1
 """Threads that encode: one more than there are processors, for the disk."""
 KEPT_SHARE: Final = 0.4
 """Of the memory for blocks, what is kept as plain bytes for the next save."""
+
+
+RECENT: Final = 4
+"""So many of the newest snapshots may be encoded against: what lies further back saves little."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -67,10 +73,15 @@ class Encoder:
         return _Save(self._objects, writing, self._reference(workload), self._kept, self._budget, pieces).run()
 
     def _reference(self, workload: WorkloadId) -> Snapshot | None:
-        """What to encode against. Without one the save is larger and nothing else, so that damage does not stop it."""
+        """What to encode against: the newest snapshot, or a recent one that another site is known to hold, so that a copy needs nothing but
+        the difference. Without one the save is larger and nothing else, so that damage does not stop it."""
         try:
-            newest = self._catalog.newest(workload)
-            return self._catalog.snapshot(newest.id) if newest is not None else None
+            recent = list(islice(self._catalog.usable(workload), RECENT))
+            elsewhere = {
+                snapshot for site, snapshot in receipt_names(self._objects) if any(snapshot == i.id and site != i.site for i in recent)
+            }
+            chosen = next((info for info in recent if info.id in elsewhere), recent[0] if recent else None)
+            return self._catalog.snapshot(chosen.id) if chosen is not None else None
         except (Damaged, NotFound):
             return None
 

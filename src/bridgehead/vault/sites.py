@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from bridgehead.kernel.errors import NotFound, Permanent
+from bridgehead.kernel.errors import NotFound, Permanent, PortError
 from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
+from bridgehead.vault.layout import receipt_key
 from bridgehead.vault.replicate import Pace, replicate
 from bridgehead.vault.stamps import accept
 from bridgehead.vault.vault import Vault
@@ -33,6 +35,7 @@ class SiteVaults:
         self._monotonic_s = monotonic_s
         self._sent: dict[tuple[SnapshotId, SiteId], int] = {}
         self._committed: dict[tuple[SnapshotId, SiteId], int] = {}
+        self._origins: dict[tuple[SnapshotId, SiteId], SiteId] = {}
         self._lock = threading.Lock()
 
     @property
@@ -65,6 +68,7 @@ class SiteVaults:
         record = origin.snapshot(snapshot)
         accept(goal.place.objects, stamp)
         transfer = (snapshot, target)
+        self._origins[transfer] = source
 
         def written(size_bytes: int) -> None:
             with self._lock:
@@ -82,7 +86,12 @@ class SiteVaults:
         """See the port."""
         vault = self._at(site)
         accept(vault.place.objects, stamp)
-        return vault.receipt(snapshot, site=site)
+        given = vault.receipt(snapshot, site=site)
+        origin = self._origins.get((snapshot, site))
+        if origin is not None:  # known there too, its next snapshots are encoded against what this site holds
+            with suppress(PortError):
+                self._at(origin).place.objects.add(receipt_key(site, snapshot), given)
+        return given
 
     def fence(self, fence: Fence, *, site: SiteId, stamp: Stamp) -> Fence:
         """See the port."""

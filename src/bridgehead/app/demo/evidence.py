@@ -30,6 +30,7 @@ from bridgehead.runbook import state as st
 from bridgehead.runbook.apply import fold
 from bridgehead.runbook.decide import decide
 from bridgehead.vault import Vault
+from bridgehead.vault.snapshots import blocks_of
 
 
 def tell(script: Script, places: Places, seen: Seen) -> Story:
@@ -54,7 +55,7 @@ def tell(script: Script, places: Places, seen: Seen) -> Story:
 def _summary(facts: Facts, places: Places) -> Summary:
     script, seen, entries, load, records, losses = facts.script, facts.seen, facts.entries, facts.load, facts.records, facts.losses
     moved, unmoved = _hashes(places, seen.compared_step)
-    raw_bytes = _copied_bytes(places)
+    raw_bytes, stored_bytes = _copied_bytes(places)
     faults = ledgers.verify(places.home, RUN, head=entries[-1].hash, keys=None).faults
     summary = Summary(
         kind=script.kind.value,
@@ -78,6 +79,7 @@ def _summary(facts: Facts, places: Places) -> Summary:
         latencies=_latencies(records, entries),
         resume_s=max(seen.resumes_s, default=_fold_time_s(places)),
         raw_bytes=raw_bytes,
+        stored_bytes=stored_bytes,
         wire_bytes=seen.wire_bytes,
         ledger_entries=len(entries),
         ledger_head=entries[-1].hash,
@@ -88,11 +90,14 @@ def _summary(facts: Facts, places: Places) -> Summary:
     return msgspec.structs.replace(summary, promises=promises(facts, summary, ledger_holds=not faults))
 
 
-def _copied_bytes(places: Places) -> int:
-    """Raw bytes of all snapshots of the moved training that reached the target, those that no longer count included."""
-    survey = _vault(places, TARGET).survey(WORKLOAD)
-    copied = [*survey.usable, *(passed.info for passed in survey.passed_over if passed.info is not None)]
-    return sum(info.raw_bytes for info in copied if info.site == SOURCE)
+def _copied_bytes(places: Places) -> tuple[int, int]:
+    """Raw and stored bytes of all snapshots of the moved training that reached the target, those that no longer count included."""
+    vault = _vault(places, TARGET)
+    survey = vault.survey(WORKLOAD)
+    infos = [*survey.usable, *(passed.info for passed in survey.passed_over if passed.info is not None)]
+    copied = [vault.snapshot(info.id) for info in infos if info.site == SOURCE]
+    blocks = {ref.block: ref.size_bytes for snapshot in copied for ref in blocks_of(snapshot)}
+    return sum(snapshot.raw_bytes for snapshot in copied), sum(blocks.values())
 
 
 def _gap_s(losses: Sequence[LossPoint]) -> float | None:

@@ -64,7 +64,7 @@ class Scene:
 
     def _set_up(self) -> None:
         for site in SITES:
-            Vault.init(LocalBlobs(LocalBlobsOptions(directory=str(self.places.vault(site)))), pack_bytes=PACK_BYTES)
+            Vault.init(LocalBlobs(LocalBlobsOptions(directory=str(self.places.vault(site)))), codec=True, pack_bytes=PACK_BYTES)
         port_file = self.places.wan / "blobs.port"
         self.start(INFRA, commands.blob_server(self.places.vault(TARGET), port_file))
         self.start(INFRA, commands.relay(self.places, f"127.0.0.1:{self.port_in(port_file)}", rate_bps=self._wan_rate_bps))

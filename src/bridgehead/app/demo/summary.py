@@ -49,7 +49,8 @@ class Summary(msgspec.Struct, frozen=True):
         resume_s: from the start of ``run resume`` after a kill -9 until its take-over is on stable storage, as another process sees it,
             the longest of all kills. From then on it decides; when the next effect is due depends on the step. Without a kill, the time to
             read and fold this run's journal and decide once.
-        raw_bytes, wire_bytes: sizes of the snapshots that reached the target, and bytes that crossed the link to it.
+        raw_bytes, stored_bytes, wire_bytes: sizes of the snapshots that reached the target, of what holds their blocks in the vault there,
+            each once, and bytes that crossed the link to it.
         promises: what this kind of run promises; the exit code is 0 only when all are true.
     """
 
@@ -74,6 +75,7 @@ class Summary(msgspec.Struct, frozen=True):
     latencies: list[Latency]
     resume_s: float | None
     raw_bytes: int
+    stored_bytes: int
     wire_bytes: int
     ledger_entries: int
     ledger_head: str

@@ -48,7 +48,7 @@ def tiles(summary: Summary) -> list[Tile]:
         _lost_compute(summary),
         _weights(summary),
         _steps_lost(summary),
-        Tile("Snapshots", words.size(summary.raw_bytes), "plain", f"raw, arrived at {TARGET}"),
+        Tile("Snapshots", words.size(summary.raw_bytes), "plain", f"raw, arrived at {TARGET}; {words.size(summary.stored_bytes)} stored"),
         _wire(summary),
         _resume(summary),
     ]
