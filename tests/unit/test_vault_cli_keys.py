@@ -246,3 +246,11 @@ def test_replicate_without_a_key(shell: Shell, tmp_path: Path) -> None:
     (pack,) = (tmp_path / "v" / "data").glob("*/*")
     pack.write_bytes(b"x" + pack.read_bytes()[1:])
     assert "FAILED data/" in shell("replicate", "v", "copy3", "--without-key", code=1)
+
+
+def test_a_damaged_vault_file_of_an_encrypted_vault_is_named(shell: Shell, tmp_path: Path) -> None:
+    shell("init", "v", "--key-file", "raw")
+    file = tmp_path / "v" / "vault.json"
+    file.write_bytes(file.read_bytes().replace(b"sealed-1", b"sealed-0"))
+    shell("verify", "v", "--key-file", "raw", code=1)
+    assert "vault.json" in shell.err

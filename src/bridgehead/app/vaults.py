@@ -19,7 +19,7 @@ from bridgehead.model.snapshot import Snapshot
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
 from bridgehead.vault.crypt.credentials import credentials
-from bridgehead.vault.layout import DATA_PREFIX, is_name
+from bridgehead.vault.layout import DATA_PREFIX, KEYS_PREFIX, is_name
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.restore import Note
 from bridgehead.vault.sources import Files, Source, sources_of
@@ -254,5 +254,8 @@ def verify(place: str, *, read_data: bool, moved: Moved) -> VerifyReport:
     try:
         vault = open_vault(place, moved=moved)
     except Damaged:
-        return verify_objects(Objects(store_of(place, moved=moved)), read_data=read_data)
+        store = store_of(place, moved=moved)
+        if any(store.list(KEYS_PREFIX)):
+            raise  # encrypted: without vault.json nobody knows which keys are its own
+        return verify_objects(Objects(store), read_data=read_data)
     return vault.verify(read_data=read_data)

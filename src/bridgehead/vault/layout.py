@@ -16,6 +16,7 @@ from bridgehead.model.snapshot import FileEntry
 VAULT_KEY: Final = "vault.json"
 DATA_PREFIX: Final = "data/"
 INDEX_PREFIX: Final = "index/"
+KEYS_PREFIX: Final = "keys/"
 SNAPSHOTS_PREFIX: Final = "snapshots/"
 SESSIONS_PREFIX: Final = "state/sessions/"
 CLOSING_PREFIX: Final = "state/closing/"

@@ -22,10 +22,10 @@ from bridgehead.vault.crypt.credentials import KEY_FILE_VARIABLE, PASSPHRASE_VAR
 from bridgehead.vault.crypt.recipients import Recipient, identity_for, is_vouched, unwrap, vouched, wrap
 from bridgehead.vault.crypt.ring import DataKey, KeyRing, RingCipher
 from bridgehead.vault.crypt.sealed import SealedBlobs
+from bridgehead.vault.layout import KEYS_PREFIX
 from bridgehead.vault.records import Damaged, damaged, decode, encode
 from bridgehead.vault.sealing import Cipher
 
-KEYS_PREFIX: Final = "keys/"
 _RECIPIENT_KEY: Final = re.compile(r"keys/([0-9a-f]{16})/recipient\.json")
 _WRAPPED_KEY: Final = re.compile(r"keys/([0-9a-f]{16})/([0-9a-f]{8})-([0-9a-f]{32})\.age")
 

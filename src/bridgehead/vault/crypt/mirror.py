@@ -16,13 +16,13 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.crypt import keys
-from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, SNAPSHOTS_PREFIX, VAULT_KEY, pack_of_key
+from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, KEYS_PREFIX, SNAPSHOTS_PREFIX, VAULT_KEY, pack_of_key
 from bridgehead.vault.objects import parallel, refuse
 from bridgehead.vault.records import Damaged, damaged
 
 OWN_PREFIXES: Final = ("state/",)
 """Sessions, marks and measurements belong to the store in which they lie."""
-_ORDER: Final = (DATA_PREFIX, INDEX_PREFIX, keys.KEYS_PREFIX)
+_ORDER: Final = (DATA_PREFIX, INDEX_PREFIX, KEYS_PREFIX)
 _WORKERS: Final = 4
 _ROUNDS: Final = 10
 """Where somebody goes on saving, it ends some time; the next call goes on."""
@@ -114,5 +114,5 @@ def _check(source: Blobs, key: str, data: bytes) -> None:
     pack = pack_of_key(key)
     if pack is not None and block_hash(data) != pack:
         raise damaged(key, "the pack does not match its hash")
-    if key.startswith(keys.KEYS_PREFIX):
+    if key.startswith(KEYS_PREFIX):
         keys.check(source, key)
