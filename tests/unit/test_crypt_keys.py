@@ -194,6 +194,11 @@ def test_parameters_of_scrypt_are_stored_and_bounded(held: Keys) -> None:
             held.unlock(WORD)
 
 
+def test_a_passphrase_is_the_same_however_its_signs_are_put_together(held: Keys) -> None:
+    keys.add(held.blobs, held.unlock(ANNA), passphrase_recipient("Passwo\u0308rter", now_s=2.0, log2_n=QUICK))
+    assert held.unlock(Credentials(passphrase="Passw\u00f6rter")).keys
+
+
 def test_key_files(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(b"\7" * 32)
@@ -222,7 +227,7 @@ def test_key_files(tmp_path: Path) -> None:
 def test_credentials_of_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(os.urandom(32))
-    both = credentials({"BRIDGEHEAD_PASSPHRASE": "Passwo\u0308rter", "BRIDGEHEAD_KEY_FILE": str(file)})
+    both = credentials({"BRIDGEHEAD_PASSPHRASE": "Passw\u00f6rter", "BRIDGEHEAD_KEY_FILE": str(file)})
     assert [both.passphrase, both.raw_key] == ["Passw\u00f6rter", file.read_bytes()]
     assert not credentials({})
     with pytest.raises(BridgeheadError, match="empty"):

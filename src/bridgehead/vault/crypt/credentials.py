@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -50,11 +49,11 @@ def credentials(environ: Mapping[str, str]) -> Credentials:
 
 
 def passphrase_of(environ: Mapping[str, str], variable: str) -> str | None:
-    """The passphrase in a variable, in normal form (NFC), None when it is not set. Raises BAD_USAGE for an empty one."""
+    """The passphrase in a variable, None when it is not set. Raises BAD_USAGE for an empty one."""
     text = environ.get(variable)
     if text == "":
         raise _refused(variable, "it is set, and empty: a passphrase that got lost on its way would leave everything in clear")
-    return None if text is None else unicodedata.normalize("NFC", text)
+    return text
 
 
 def read_key_file(file: Path) -> Credentials:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import secrets
+import unicodedata
 from typing import Final
 
 import msgspec
@@ -171,7 +172,8 @@ def _unsealed(recipient: Recipient, key: bytes) -> pyrage.x25519.Identity | None
 
 
 def _stretched(passphrase: str, stretch: Stretch, salt: bytes) -> bytes:
-    secret = passphrase.encode("utf-8", "surrogateescape")
+    # Normal form C: one keyboard sends an umlaut as one sign, another as two.
+    secret = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogateescape")
     return Scrypt(salt=salt, length=KEY_BYTES, n=1 << stretch.log2_n, r=stretch.r, p=stretch.p).derive(secret)
 
 
