@@ -9,9 +9,11 @@ import struct
 import pytest
 
 from bridgehead.kernel.ids import WorkloadId
+from bridgehead.testing.dcp_files import metadata_file
 from bridgehead.testing.torch_files import Raw, Tensor, pickled, torch_file, zipped
 from bridgehead.vault.cut import MIN_TENSOR_BLOCK_BYTES, Piece, cut
 from bridgehead.vault.formats import OPAQUE, Contents, FileFormat, examine
+from bridgehead.vault.formats.dcp import read_metadata
 from bridgehead.vault.formats.zipdirectory import read_archives
 
 LARGE = 2 * MIN_TENSOR_BLOCK_BYTES
@@ -168,9 +170,10 @@ def test_V04_six_rows_over_four_ranks_come_back_with_the_empty_shard(tmp_path) -
     files = {f"__{rank}_0.distcp": torch_file(Tensor("0", "F32", (count, 5)), {"0": bytes(20 * count)}) for rank, count in rows_of.items()}
     for empty in (files["__3_0.distcp"], b""):
         vault = Vault.init(LocalBlobs(LocalBlobsOptions(str(tmp_path / str(len(empty))))))
-        saved = vault.save({**files, "__3_0.distcp": empty}, workload="w", step=1, epoch=0, site="a").snapshot
+        whole = {**files, "__3_0.distcp": empty, ".metadata": metadata_file({})}
+        saved = vault.save(whole, workload="w", step=1, epoch=0, site="a").snapshot
         assert saved.incomplete == ()
-        assert vault.load(saved.id) == {**files, "__3_0.distcp": empty}
+        assert vault.load(saved.id) == whole
         shapes = [tensor.shape for file in saved.files for tensor in file.tensors]
         assert shapes == [(2, 5), (2, 5), (2, 5), (0, 5)][: len(shapes)]
         assert len(shapes) == (4 if empty else 3)
@@ -337,3 +340,6 @@ def test_V04_distributed_checkpoint_of_real_torch(tmp_path) -> None:
     assert weight.numpy().tobytes() in [data[piece.offset_bytes :][: piece.size_bytes] for piece in cut(len(data), contents)]
     metadata = (tmp_path / ".metadata").read_bytes()
     assert look(metadata, ".metadata").format is FileFormat.DCP_METADATA
+    items = read_metadata(metadata)
+    assert {item.file for item in items} == {shard.name}
+    assert max(item.offset_bytes + item.size_bytes for item in items) == len(data)
