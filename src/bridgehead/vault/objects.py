@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -276,16 +277,27 @@ class Objects:
 
 
 def parallel(work: Callable[[T], U], items: Sequence[T], *, workers: int = WORKERS) -> list[U]:
-    """Results in order; the first error ends it, after the calls that already run."""
+    """Results in order; an error ends it, after the calls that already run. One task for each worker, not for each item: a folder may
+    hold a hundred thousand files."""
     if len(items) <= 1:
         return [work(item) for item in items]
+    results: dict[int, U] = {}
+    turns = itertools.count()
+    failed = threading.Event()
+
+    def take_turns() -> None:
+        while not failed.is_set() and (turn := next(turns)) < len(items):
+            try:
+                results[turn] = work(items[turn])
+            except BaseException:
+                failed.set()
+                raise
+
     with ThreadPoolExecutor(min(workers, len(items)), thread_name_prefix="vault") as pool:
-        futures = [pool.submit(work, item) for item in items]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        futures = [pool.submit(take_turns) for _ in range(min(workers, len(items)))]
+    for future in futures:
+        future.result()
+    return [results[turn] for turn in range(len(items))]
 
 
 def refuse(happened: str, *, tried: str, subject: str, remedy: str) -> Permanent:
