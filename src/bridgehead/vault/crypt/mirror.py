@@ -66,12 +66,13 @@ def mirror(source: Blobs, target: Blobs, *, said: Callable[[str], None] = lambda
         )
     there = {key for key in target.list("") if not key.startswith(OWN_PREFIXES)}
     copying, present = _Copying(source, target, said), 0
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         # The records first: what they need was there before them, and is in the second listing.
         records = list(source.list(SNAPSHOTS_PREFIX))
         others = [key for key in source.list("") if not key.startswith((*OWN_PREFIXES, SNAPSHOTS_PREFIX, VAULT_KEY))]
         lacking = [key for key in (*others, *records) if key not in there]
-        present = present or len(others) + len(records) - len(lacking)
+        if number == 0:
+            present = len(others) + len(records) - len(lacking)
         for prefix in (*_ORDER, "", SNAPSHOTS_PREFIX):
             parallel(copying.copy, [key for key in lacking if _kind(key) == prefix], workers=_WORKERS)
         there.update(lacking)
