@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,8 @@ from bridgehead.testing.seaweed import Seaweed, environ
 from bridgehead.testing.servers import free_port
 
 pytestmark = pytest.mark.server("weed")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "keep-checkpoints-in-s3.md").read_text(encoding="utf-8")
 PROGRAM = [sys.executable, "-m", "bridgehead.cli.main", "vault"]
 SIZE_BYTES = 9_000_000
 
@@ -156,6 +161,10 @@ def test_V26_backups_succeed_under_object_lock_and_what_was_forgotten_is_still_h
     assert listing.count("<Version>") >= before
     assert "<DeleteMarker>" in listing
     assert "a/state/" not in listing
+    shell("init", "s3://lock/b")  # also with the state in it, whose markers stay as hidden versions
+    content = shell.save("s3://lock/b", 1)
+    assert shell.restored("s3://lock/b", "train", "back-b") == content
+    assert "b/state/" in weed.versions("lock")
 
 
 def test_site_of_an_estate_may_keep_its_vault_in_a_bucket(weed: Seaweed, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,3 +177,27 @@ def test_site_of_an_estate_may_keep_its_vault_in_a_bucket(weed: Seaweed, shell: 
     newest = ports.vaults.newest(WorkloadId("train"), site=SiteId("near"))
     assert newest is not None
     assert newest.step == 3
+
+
+def test_page_about_s3_does_what_it_says(weed: Seaweed, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("checkpoints", "checkpoints-state"):
+        weed.make_bucket(name)
+    weed.make_bucket("checkpoints-kept", locked_days=1)
+    (shell.folder / "examples").symlink_to(ROOT / "examples")
+    blocks = re.findall(r"<!-- test: s3 -->\n```console\n(.*?)```", PAGE, re.DOTALL)
+    commands = [shlex.split(line) for block in blocks for line in re.sub(r"\\\n\s*", " ", block).splitlines()]
+    assert len(commands) == 9
+    for dollar, *words in commands:
+        assert [dollar, *words[:2]] == ["$", "bridgehead", "vault"]
+        shell(*words[2:])
+    assert sorted(path.name for path in (shell.folder / "restored").iterdir()) == sorted(
+        path.name for path in (ROOT / "examples" / "checkpoints" / "step-100").iterdir()
+    )
+    for name, value in weed.environ().items():
+        monkeypatch.setenv(name, value)
+    library = re.search(r"<!-- test: s3 library -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+    assert library is not None
+    names: dict[str, Any] = {}
+    exec(library[1], names)
+    assert names["newest"].step == 100
+    names["vault"].load(names["newest"].id)
