@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,53 @@ def test_V10_space_is_judged_before_anything_is_written_and_by_the_true_figure(
     free[0] = 2 * MIB + 2 * 65536
     vault.restore(snapshot, to=tmp_path / "out")
     assert look(tmp_path / "out") == look(folder)
+
+
+class Meeting:
+    """Four calls at once must meet here, once; with fewer it breaks."""
+
+    def __init__(self) -> None:
+        self._barrier = threading.Barrier(4, timeout=20)
+        self.met = False
+
+    def attend(self) -> None:
+        if not self.met:
+            self._barrier.wait()
+            self.met = True
+
+
+def test_V27_one_file_is_restored_by_several_workers_at_once(tmp_path: Path) -> None:
+    meeting = Meeting()
+
+    class Store(FaultyBlobs):
+        def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
+            if key.startswith("data/") and size_bytes > 100_000:
+                meeting.attend()
+            return super().get_range(key, offset_bytes, size_bytes)
+
+    store = LocalBlobs(LocalBlobsOptions(str(tmp_path / "vault")))
+    data = os.urandom(32 * MIB)
+    saved = save(Vault.init(store), {"one.bin": data})
+    assert len(saved.snapshot.files[0].blocks) >= 8
+    Vault.open(Store(store, [])).restore(saved.id, to=tmp_path / "out")
+    assert meeting.met
+    assert (tmp_path / "out" / "one.bin").read_bytes() == data
+
+
+def test_V28_what_is_there_is_checked_by_several_workers_at_once(
+    broken_off: tuple[Counting, Vault, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, vault, out = broken_off
+    meeting, real = Meeting(), os.pread
+
+    def read(descriptor: int, size: int, offset: int) -> bytes:
+        if size > 100_000:
+            meeting.attend()
+        return real(descriptor, size, offset)
+
+    newest = vault.newest(TRAIN).id
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", read)
+        vault.restore(newest, to=out)
+    assert meeting.met
+    assert look(out) == look(folder)
