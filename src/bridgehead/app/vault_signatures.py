@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from bridgehead.app.home import Home
-from bridgehead.app.vaults import open_vault
+from bridgehead.app.vault_names import find
+from bridgehead.app.vaults import open_vault, usage
 from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import SnapshotId, WorkloadId
 from bridgehead.vault.crypt.signing import Finding, Standing, judge, read_trust
@@ -58,6 +59,24 @@ def sign_all(place: str, workloads: Sequence[WorkloadId]) -> Signed:
         except Damaged:
             damaged.append(name.id)
     return Signed(tuple(signed), tuple(damaged))
+
+
+def export(place: str, name: str, *, private_key: Path, to: Path) -> SnapshotId:
+    """Write a snapshot as an OpenSSF model-signing bundle. All of its files are read. Raises BAD_INPUT, BAD_USAGE when ``to`` is there."""
+    from bridgehead.host.durable import create_durably
+    from bridgehead.vault.crypt.modelbundle import model_bundle, read_private_key
+
+    key = read_private_key(private_key)
+    vault = open_vault(place)
+    snapshot = find(vault, name).snapshot
+    bundle = model_bundle(snapshot, lambda file: vault.read(snapshot, file), key)
+    try:
+        written = create_durably(str(to), bundle)
+    except OSError as error:
+        raise usage("write a bundle", subject=str(to), happened=error.strerror or str(error), remedy="Name another file.") from error
+    if not written:
+        raise usage("write a bundle", subject=str(to), happened="it is there already", remedy="Name another file, or remove it.")
+    return snapshot.id
 
 
 def judged(place: str, trust: Path) -> Trust:

@@ -131,6 +131,23 @@ def sign(vault: str, /, *, workload: str | None = None, json: JsonOption = False
     return ExitCode.NEGATIVE if found.damaged else ExitCode.DONE
 
 
+@app.command
+def export(vault: str, name: str, /, *, private_key: Path, to: Path, json: JsonOption = False) -> int:
+    """Write the snapshot NAME as an OpenSSF model-signing bundle, by which others verify its restored files without a vault.
+
+    Args:
+        vault: a directory, or the address of a store.
+        name: WORKLOAD, WORKLOAD@latest, WORKLOAD@STEP or a whole id.
+        private_key: PEM file with an ECDSA key (P-256, P-384 or P-521): the bundle's form knows no others.
+        to: a new file. `model_signing verify key FOLDER --signature TO --public_key KEY` checks it.
+    """
+    from bridgehead.app.vault_signatures import export as write
+
+    snapshot = write(vault, name, private_key=private_key, to=to)
+    print(msgspec.json.encode({"id": snapshot, "to": str(to)}).decode() if json else f"{snapshot}: bundle in {to}")
+    return ExitCode.DONE
+
+
 def _show(found: KeyList) -> None:
     for one in found.recipients:
         note = f"  {one.note}" if one.note else ""
