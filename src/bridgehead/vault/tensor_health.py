@@ -14,7 +14,7 @@ import numpy as np
 
 from bridgehead.model.snapshot import FileEntry, Snapshot
 from bridgehead.vault.tensor_alarm import Alarm, AlarmCode, alarm_of
-from bridgehead.vault.tensor_ledger import Fate, Known, Role, ambiguous, fate, tensors_of
+from bridgehead.vault.tensor_ledger import Fate, Known, Role, ambiguous, common_paths, fate, tensors_of
 
 Read = Callable[[Snapshot, FileEntry, int, int], Iterator[bytes | memoryview]]
 """(snapshot, file, offset, size) -> the bytes, in pieces."""
@@ -113,6 +113,7 @@ class _Reading:
     def __init__(self, chain: Sequence[Snapshot], read: Read) -> None:
         self._chain, self._read = chain, read
         self._doubled = ambiguous(*chain[-2:])
+        self._common = common_paths(*chain[-2:])
         self._tensors: dict[int, dict[str, Known]] = {}
         self._read_already: dict[tuple[int, str], Health] = {}
 
@@ -180,7 +181,7 @@ class _Reading:
 
     def _of(self, number: int) -> dict[str, Known]:
         if number not in self._tensors:
-            self._tensors[number] = tensors_of(self._chain[number], self._doubled)
+            self._tensors[number] = tensors_of(self._chain[number], self._doubled, self._common)
         return self._tensors[number]
 
     def _health(self, number: int, name: str) -> Health:

@@ -81,10 +81,15 @@ def ambiguous(*snapshots: Snapshot) -> frozenset[str]:
     return frozenset(name for count in counts for name, times in count.items() if times > 1)
 
 
-def tensors_of(snapshot: Snapshot, doubled: frozenset[str]) -> dict[str, Known]:
-    """The tensors by name, those of ``doubled`` names by file and name. Steps in the names of files are left out."""
+def common_paths(*snapshots: Snapshot) -> frozenset[str]:
+    """Paths that all of them have."""
+    return frozenset.intersection(*(frozenset(file.path for file in snapshot.files) for snapshot in snapshots))
+
+
+def tensors_of(snapshot: Snapshot, doubled: frozenset[str], common: frozenset[str]) -> dict[str, Known]:
+    """The tensors by name, those of ``doubled`` names by file and name. Steps are left out of paths that are not ``common``."""
     return {
-        f"{stepless(file.path, snapshot.step)}: {tensor.name}" if tensor.name in doubled else tensor.name: Known(
+        f"{stepless(file.path, snapshot.step, common)}: {tensor.name}" if tensor.name in doubled else tensor.name: Known(
             file, tensor, role_of(file.path, tensor), tuple(_pieces(file, tensor))
         )
         for file in snapshot.files
@@ -92,9 +97,10 @@ def tensors_of(snapshot: Snapshot, doubled: frozenset[str]) -> dict[str, Known]:
     }
 
 
-def stepless(path: str, step: int) -> str:
-    """The path without the step: files that carry it in their name are the same file of the next step."""
-    return re.sub(rf"(?<![0-9])0*{step}(?![0-9])", "N", path)
+def stepless(path: str, step: int, common: frozenset[str]) -> str:
+    """The path without the step: files that carry it in their name are the same file of the next step. One that both steps have carries
+    another number that happens to be the same."""
+    return path if path in common else re.sub(rf"(?<![0-9])0*{step}(?![0-9])", "N", path)
 
 
 def fate(before: Known, after: Known) -> Fate:
@@ -112,7 +118,8 @@ class _Pair:
     def __init__(self, before: Snapshot, after: Snapshot) -> None:
         self.before, self.after = before, after
         doubled = ambiguous(before, after)
-        self.old, self.new = tensors_of(before, doubled), tensors_of(after, doubled)
+        self.common = common_paths(before, after)
+        self.old, self.new = tensors_of(before, doubled, self.common), tensors_of(after, doubled, self.common)
         both = [name for name in self.new if name in self.old and self.new[name].tensor.size_bytes]
         self.fates = {name: fate(self.old[name], self.new[name]) for name in both}
 
@@ -129,7 +136,7 @@ class _Pair:
         if self.fates:
             # Counters are judged with the rest: where they move on, the frozen weights are still found by their own rule.
             return self.still(self.fates) and self.old.keys() == self.new.keys()
-        payload = [_payload(snapshot) for snapshot in (self.before, self.after)]
+        payload = [_payload(snapshot, self.common) for snapshot in (self.before, self.after)]
         return bool(payload[0]) and payload[0] == payload[1]
 
     @property
@@ -146,7 +153,7 @@ class _Pair:
         by_file: dict[str, list[str]] = {}
         for name in self.fates:
             if self.new[name].role is not Role.OTHER:
-                by_file.setdefault(stepless(self.new[name].file.path, self.after.step), []).append(name)
+                by_file.setdefault(stepless(self.new[name].file.path, self.after.step, self.common), []).append(name)
         return {path for path, names in by_file.items() if self.still(names)}
 
 
@@ -201,7 +208,7 @@ def _frozen(pairs: _Pairs) -> list[Alarm]:
         found.append(_alarm(pair.after, AlarmCode.OPTIMIZER_FROZEN, pair.of(Role.OPTIMIZER), text, since=since))
     if not found and len(pairs.chain) > 2:
         stuck = pair.frozen_files() - pairs.pair(1).frozen_files()
-        moved = {stepless(file.path, pairs.pair(1).after.step) for file in pairs.pair(1).after.files if file.tensors}
+        moved = {stepless(file.path, pair.before.step, pair.common) for file in pair.before.files if file.tensors}
         stuck &= moved
         if stuck and len(moved) > len(stuck):
             text = f"no tensor of {_some(sorted(stuck))} changed since step {pair.before.step}, though it did before and other files do"
@@ -214,7 +221,10 @@ def _frozen(pairs: _Pairs) -> list[Alarm]:
 
 def _own(snapshot: Snapshot) -> list[Alarm]:
     """What the snapshot shows by itself: shards of a numbered series that are not there, files that were cut off."""
-    found = [_alarm(snapshot, AlarmCode.FILE_CUT_OFF, (path,), f"{path} was cut off or missing when it was saved") for path in snapshot.incomplete]
+    found = [
+        _alarm(snapshot, AlarmCode.FILE_CUT_OFF, (path,), f"{path} was cut off or missing when it was saved")
+        for path in snapshot.incomplete
+    ]
     missing = missing_of_series([file.path for file in snapshot.files])
     if missing:
         found.append(_alarm(snapshot, AlarmCode.SHARD_MISSING, missing, f"{_some(missing)} of its series is not there"))
@@ -267,9 +277,10 @@ class _Lost(NamedTuple):
 
 def _lost_files(pair: _Pair, gone: Iterable[str]) -> _Lost:
     """Files of the snapshot before that are not there; a shard is one that held a tensor which is gone with it."""
-    have = {stepless(file.path, pair.after.step) for file in pair.after.files}
+    have = {stepless(file.path, pair.after.step, pair.common) for file in pair.after.files}
     bereft = {pair.old[name].file.path for name in gone}
-    lost = [file for file in pair.before.files if stepless(file.path, pair.before.step) not in have and not file.path.startswith(_RESERVED)]
+    there = [file for file in pair.before.files if not file.path.startswith(_RESERVED)]
+    lost = [file for file in there if stepless(file.path, pair.before.step, pair.common) not in have]
     shards = [file.path for file in lost if file.path in bereft]
     others = [file.path for file in lost if not file.tensors and not file.path.endswith(_JSON)]
     return _Lost(shards, others)
@@ -279,10 +290,10 @@ def _alarm(snapshot: Snapshot, code: AlarmCode, subjects: Iterable[str], text: s
     return alarm_of(snapshot, code, tuple(subjects), text, since_step=snapshot.step if since is None else since)
 
 
-def _payload(snapshot: Snapshot) -> dict[str, tuple[BlockId, ...]]:
+def _payload(snapshot: Snapshot, common: frozenset[str]) -> dict[str, tuple[BlockId, ...]]:
     """Blocks of the files that may hold tensors, where no tensor is known."""
     return {
-        stepless(file.path, snapshot.step): tuple(ref.block for ref in file.blocks)
+        stepless(file.path, snapshot.step, common): tuple(ref.block for ref in file.blocks)
         for file in snapshot.files
         if not file.path.endswith(_JSON) and not file.path.startswith(_RESERVED)
     }
