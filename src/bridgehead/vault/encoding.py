@@ -21,7 +21,7 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId, WorkloadId
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot, TensorEntry
 from bridgehead.vault.catalog import Catalog
-from bridgehead.vault.codec import Base, Candidate, Codec, encode
+from bridgehead.vault.codec import Base, Candidate, Codec, Hint, encode
 from bridgehead.vault.memory import Budget, working_bytes
 from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.pairing import Family, Guess, Slot, slot_of
@@ -105,6 +105,7 @@ class _Save:
         self._lock = threading.Lock()
         self._done: dict[BlockId, Future[Stored]] = {}
         self._blocks: dict[int, BlockId] = {}
+        self._hints: dict[tuple[str, str, int], Hint] = {}
 
     def run(self) -> tuple[list[Stored], tuple[BlockRef, ...]]:
         parallel(self._store_family, self._family.members(), workers=ENCODERS)
@@ -196,7 +197,11 @@ class _Save:
         ref = BlockRef(block, piece.offset_bytes, piece.size_bytes)
         if known is None:
             candidates, generations = self._candidates(index, held, plain)
-            encoded = encode(data, form=piece.slot.form, candidates=candidates, block=block)
+            tensor = (piece.slot.path, piece.slot.tensor, len(candidates))
+            encoded = encode(data, form=piece.slot.form, candidates=candidates, block=block, hint=self._hints.get(tensor))
+            frame = encoded.frame
+            if piece.slot.tensor and frame.codec in (Codec.PLANES, Codec.PREDICTED):
+                self._hints.setdefault(tensor, Hint(frame.predictor, frame.parameters, encoded.share))
             if encoded.frame.codec is not Codec.RAW and len(encoded.data) < len(data):
                 name, bases = BlockId(block_hash(encoded.data)), tuple(dict.fromkeys(base.block for base in encoded.frame.bases))
                 ref = msgspec.structs.replace(

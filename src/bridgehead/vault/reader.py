@@ -186,11 +186,14 @@ class Reader:
             return self._objects.read_block(ref.block, ref.size_bytes, owner=self._snapshot)
         from bridgehead.vault.codec import BadFrame, decode  # brings numpy, which plain vaults do without
 
-        data = self._objects.read_block(ref.stored, ref.stored_bytes, owner=self._snapshot)
-        try:
-            return decode(data, size_bytes=ref.size_bytes, block=ref.block, fetch=partial(self._base, held))
-        except (BadFrame, KeyError) as error:
-            raise self._objects.not_decodable(ref, str(error), owner=self._snapshot) from error
+        # The hash of the plain bytes tells everything; that of the object only says, when it is needed, what is to blame.
+        for fetch in (self._objects.fetch_block, partial(self._objects.read_block, size_bytes=ref.stored_bytes)):
+            data = fetch(ref.stored, owner=self._snapshot)
+            try:
+                return decode(data, size_bytes=ref.size_bytes, block=ref.block, fetch=partial(self._base, held))
+            except (BadFrame, KeyError) as error:
+                fault = str(error)
+        raise self._objects.not_decodable(ref, fault, owner=self._snapshot)
 
     def _base(self, held: dict[BlockId, bytes], base: BlockId) -> bytes:
         """Held already, unless the record of another writer counts its generations in another way."""

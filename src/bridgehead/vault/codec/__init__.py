@@ -5,7 +5,7 @@ their hash.
 """
 
 from bridgehead.vault.codec.decode import decode
-from bridgehead.vault.codec.encode import Base, Candidate, Encoded, encode
+from bridgehead.vault.codec.encode import Base, Candidate, Encoded, Hint, encode
 from bridgehead.vault.codec.forms import Form, form_of
 from bridgehead.vault.codec.frame import BadFrame, BaseRef, Codec, Frame, parse
 from bridgehead.vault.codec.predict import Predictor
@@ -19,6 +19,7 @@ __all__ = [
     "Encoded",
     "Form",
     "Frame",
+    "Hint",
     "Predictor",
     "decode",
     "encode",

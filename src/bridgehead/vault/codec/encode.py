@@ -22,6 +22,8 @@ SAMPLE_RUNS: Final = 16
 SAMPLE_RUN: Final = 512
 """Elements of a trial: 16 stretches of 512."""
 _FIRST_LOOK: Final = 1 << 14
+_AS_WELL: Final = 1.01
+"""A hint whose share on this block is at most that many times the one it had is taken."""
 _EXCELLENT: Final = 0.07
 """A candidate below this share ends the search."""
 
@@ -51,10 +53,19 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Encoded(NamedTuple):
-    """An encoded block and what it turned out to be."""
+    """An encoded block, what it turned out to be, and the share of the size that its sample promised."""
 
     data: bytes
     frame: Frame
+    share: float
+
+
+class Hint(NamedTuple):
+    """What was found for the block before of the same tensor: taken without a search when it does as well here."""
+
+    predictor: Predictor | None
+    parameters: Parameters
+    share: float
 
 
 class _Option(msgspec.Struct, frozen=True):
@@ -71,6 +82,7 @@ def encode(
     candidates: Sequence[Candidate] = (),
     block: BlockId | None = None,
     only: Codec | Predictor | None = None,
+    hint: Hint | None = None,
 ) -> Encoded:
     """Encode a block.
 
@@ -79,10 +91,32 @@ def encode(
         candidates: predictions to try, the most promising first; those whose bases do not fit are passed over.
         block: the hash of ``data`` where it is known already.
         only: take this codec or predictor without regard to size (ValueError when it cannot be used); for tests and measurements.
+        hint: tried before anything else.
     """
     if len(data) > MAX_PLAIN_BYTES:
         raise ValueError(f"a block has at most {MAX_PLAIN_BYTES} bytes")
     bits = elements(data, form)
+    best = _hinted(bits, form, candidates, hint) if hint is not None and only is None else None
+    return _written(data, bits, form, best or _best(data, bits, form, candidates, only), block, only=only)
+
+
+def _hinted(bits: Bits, form: Form, candidates: Sequence[Candidate], hint: Hint) -> _Option | None:
+    if len(bits) == 0:
+        return None
+    places = _places(len(bits))
+    if hint.predictor is None:
+        found = _Option(Codec.PLANES, _share(bits[places], form)) if not candidates else None
+    else:
+        same = (each for each in candidates if each.predictor is hint.predictor and _fits(each, form, len(bits)))
+        candidate = next(same, None)
+        if candidate is None or (hint.predictor is not Predictor.PREVIOUS and not exact()):
+            return None
+        candidate = msgspec.structs.replace(candidate, parameters=(hint.parameters,))
+        found = next(_trials(candidate, bits[places], places, form, ()))
+    return found if found is not None and found.share <= hint.share * _AS_WELL else None
+
+
+def _best(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate], only: Codec | Predictor | None) -> _Option:
     options = list(_options(data, bits, form, candidates, exhaustive=only is not None))
     if only is not None:
         options = [option for option in options if only in (option.codec, option.candidate and option.candidate.predictor)]
@@ -91,13 +125,19 @@ def encode(
     plain = min((option.share for option in options if option.candidate is None), default=1.0)
     worth = [option for option in options if only or option.candidate is None or option.share <= plain * (1 - option.candidate.must_save)]
     # Nearly the same with fewer bases is better: each is a block that must be there to restore.
-    best = min(worth, key=lambda option: option.share * (1 + 0.01 * len(option.candidate.bases if option.candidate else ())))
+    return min(worth, key=lambda option: option.share * (1 + 0.01 * len(option.candidate.bases if option.candidate else ())))
+
+
+def _written(
+    data: bytes | memoryview, bits: Bits, form: Form, best: _Option, block: BlockId | None, *, only: Codec | Predictor | None
+) -> Encoded:
     frame = _frame(data, bits, form, best, block or BlockId(block_hash(data)))
     encoded = compose(frame)
     if only is None and frame.codec is not Codec.RAW and sum(len(run.payload) for run in frame.runs) >= len(data):
         frame = _frame(data, bits, form, _Option(Codec.RAW, 1.0), frame.block)
         encoded = compose(frame)
-    return Encoded(encoded, parse(encoded))  # whose runs are views of the result, not of memory that is used again
+    # The runs of what was composed are views of memory that is used again; those of what is parsed, of the result.
+    return Encoded(encoded, parse(encoded), best.share)
 
 
 def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate], *, exhaustive: bool) -> Iterator[_Option]:
