@@ -145,6 +145,19 @@ def test_V26_backups_succeed_where_nothing_may_be_deleted_and_the_state_lies_els
     assert "read_bytes" in shell("verify", place, "--read-data", "--json")
 
 
+def test_V26_backups_succeed_where_deletes_are_denied_later_on(weed: Seaweed, shell: Shell) -> None:
+    place = f"{weed.make_bucket('denied-later')}/a"
+    shell("init", place)
+    weed.deny_deletes("denied-later")
+    contents = {step: shell.save(place, step) for step in (1, 2)}
+    assert shell.steps(place) == [2, 1]
+    for step, content in contents.items():
+        assert shell.restored(place, f"train@{step}", f"back-{step}") == content
+    text = shell("collect", place, code=7)
+    assert "retained" in text
+    assert "state=s3://" in text
+
+
 def test_V26_backups_succeed_under_object_lock_and_what_was_forgotten_is_still_held(weed: Seaweed, shell: Shell) -> None:
     weed.make_bucket("lock", locked_days=1)
     weed.make_bucket("lock-state")

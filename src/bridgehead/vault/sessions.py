@@ -22,7 +22,8 @@ from typing import Final
 import msgspec
 
 from bridgehead.host.identity import is_alive, this_driver
-from bridgehead.kernel.errors import Conflict, NotFound, PortError, Transient
+from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient
+from bridgehead.ports.blobs import Blobs
 from bridgehead.ports.journal import DriverIdentity
 from bridgehead.vault.layout import CLOSING_PREFIX, COLLECTION_PREFIX, EVICTED_PREFIX, SESSIONS_PREFIX
 from bridgehead.vault.objects import Objects
@@ -119,7 +120,7 @@ class Session:
 
     def end(self) -> None:
         """Note that nothing is used any more."""
-        self._objects.blobs.delete(f"{SESSIONS_PREFIX}{self.id}")
+        _drop(self._objects.blobs, f"{SESSIONS_PREFIX}{self.id}")
 
     def commit(self, key: str, record: bytes) -> bool:
         """Commit a record that rests on what this session has used; False when it is there already. Raises Conflict when evicted (V17)."""
@@ -136,7 +137,7 @@ class Session:
                 )
             return self._objects.commit(key, record)
         finally:
-            blobs.delete(f"{CLOSING_PREFIX}{self.id}")
+            _drop(blobs, f"{CLOSING_PREFIX}{self.id}")
 
     def _gate_is_left_over(self) -> bool:
         """What a dead collector has not removed, nobody will miss; the next collection does."""
@@ -144,6 +145,15 @@ class Session:
             return self._objects.record(GATE_KEY, SessionRecord).is_over
         except (NotFound, Damaged):
             return False
+
+
+def _drop(blobs: Blobs, key: str) -> None:
+    """Remove a marker that has served. One that the store retains stays: the save has succeeded all the same, and its writer ends (V26)."""
+    try:
+        blobs.delete(key)
+    except Permanent as error:
+        if "retained" not in error.happened:
+            raise
 
 
 def open_gate(objects: Objects) -> None:
