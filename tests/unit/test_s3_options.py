@@ -42,6 +42,9 @@ def test_address_speaks_for_the_options() -> None:
     assert places(with_address(S3BlobsOptions("s3://one/a", state="s3://one/ab"))) == (Location("one", "a"), Location("one", "ab"))
     with pytest.raises(Permanent, match="twice"):
         with_address(S3BlobsOptions(url, region="moon-1"))
+    for timeout_s, retries in ((0.0, 1), (1.0, -1)):
+        with pytest.raises(Permanent, match="limit"):
+            with_address(S3BlobsOptions("s3://one", timeout_s=timeout_s, retries=retries))
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ class Failure(msgspec.Struct, frozen=True):
     @property
     def nothing_done(self) -> bool:
         """Whether the server surely did not act: there was no connection, or it refused."""
-        return self.network == "Connect" or 300 <= self.status < 500 or self.status == 501 or self.code == "SlowDown"
+        return self.network == "Connect" or 300 <= self.status < 500 or self.status in (501, 507) or self.code == "SlowDown"
 
     @property
     def may_pass(self) -> bool:

@@ -49,13 +49,15 @@ class Location(msgspec.Struct, frozen=True):
 
 
 def with_address(options: S3BlobsOptions) -> S3BlobsOptions:
-    """The options with what the address says put into its fields. Raises Permanent for a bad address or when both say the same thing."""
+    """The options with what the address says put into its fields. Raises Permanent when they do not fit."""
     parts = urlsplit(options.url)
     asked = parse_qsl(parts.query, keep_blank_values=True)
     for name, value in asked:
         if name not in _IN_ADDRESS or not value:
             raise _bad(options.url, f"it asks for {name}={value}, and only {', '.join(sorted(_IN_ADDRESS))} can be asked for")
     found = dict(asked)
+    if options.timeout_s <= 0 or options.retries < 0:
+        raise _bad(options.url, "the time limit must be above zero, and retries not below")
     twice = len(asked) != len(found) or any(getattr(options, name) for name in found)
     if twice or parts.fragment:
         raise _bad(options.url, "it says something twice" if twice else "it has a part behind #")
