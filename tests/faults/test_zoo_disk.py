@@ -241,6 +241,9 @@ def test_folders_modes_and_times(vault: Vault, folder: Path, tmp_path: Path) -> 
     out = there_and_back(vault, folder, tmp_path)
     assert (out / "w.bin").stat().st_mtime_ns == 1_234_567_890_123_456_789
     assert stat.S_IMODE((out / "closed").stat().st_mode) == 0o555
+    (tmp_path / "private").mkdir(mode=0o500)
+    vault.restore(vault.newest(TRAIN).id, to=tmp_path / "private")
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o500, "a folder that is there and empty keeps its mode"
     paths = [file.path for file in vault.snapshot(vault.newest(TRAIN).id).files if file.kind is EntryKind.FOLDER]
     assert paths == ["closed", "deep/er/empty", "empty", "private", "shared"], "folders of the usual mode that hold something say nothing"
 

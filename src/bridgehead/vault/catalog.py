@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import groupby
 from typing import Final
 
@@ -16,6 +17,7 @@ from bridgehead.model.snapshot import Fence, FileEntry, Snapshot, SnapshotInfo
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, is_name, snapshot_name, snapshot_name_of_key, snapshots_prefix
 from bridgehead.vault.objects import Objects
+from bridgehead.vault.reader import Reader
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.restore import pieces
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of, spoiled
@@ -79,9 +81,10 @@ class Catalog:
         with self._lock:
             self._records.pop(snapshot, None)
 
-    def contents(self, snapshot: Snapshot, file: FileEntry, offset_bytes: int, size_bytes: int) -> bytes:
-        """Bytes of a file of a snapshot, which need not be committed yet. Raises Damaged."""
-        return b"".join(pieces(self._objects, snapshot, file, offset_bytes, offset_bytes + size_bytes))
+    def contents(self, snapshot: Snapshot) -> Callable[[FileEntry, int, int], bytes]:
+        """Reads (file, offset, size) of a snapshot, which need not be committed yet. What it returns raises Damaged."""
+        reader = cache(lambda: Reader(self._objects, snapshot))  # most snapshots have no file that must be looked into
+        return lambda file, offset, size: b"".join(pieces(self._objects, snapshot, file, offset, offset + size, reader=reader()))
 
     def find(self, snapshot: SnapshotId) -> SnapshotInfo | None:
         """The snapshot with its standing; None when the vault lacks it. Raises Damaged."""

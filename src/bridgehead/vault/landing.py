@@ -208,15 +208,15 @@ class Landing:
         modes = {on_disk(entry.path): entry.mode & 0o777 for entry in self._snapshot.files if entry.kind is EntryKind.FOLDER}
         for folder, _, _ in os.walk(self._root, topdown=False):
             path = os.path.relpath(folder, self._root)
-            if path != ".":
-                os.chmod(folder, modes.get(path, PLAIN_FOLDER_MODE))
-            sync(Path(folder))
+            sync(Path(folder), mode=None if path == "." else modes.get(path, PLAIN_FOLDER_MODE))
 
 
-def sync(folder: Path) -> None:
-    """Entries of a folder are on disk on return."""
+def sync(folder: Path, *, mode: int | None = None) -> None:
+    """Entries of a folder, and its new mode, are on disk on return."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        if mode is not None:
+            os.fchmod(descriptor, mode)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

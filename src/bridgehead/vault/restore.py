@@ -77,9 +77,12 @@ def restore(objects: Objects, snapshot: Snapshot, to: Path, *, note: Note = lamb
         landing = Landing(objects, snapshot, scratch / "files", to=to, note=note)
         try:
             landing.write()
-            if to.is_dir():
-                os.chmod(scratch / "files", stat.S_IMODE(to.stat().st_mode))
+            mode = stat.S_IMODE(to.stat().st_mode) if to.is_dir() else None  # an empty folder keeps its mode
+            if mode is not None:
+                os.chmod(scratch / "files", mode | 0o700)
             os.rename(scratch / "files", to)
+            if mode is not None:
+                os.chmod(to, mode)
             sync(to.parent)
         except BaseException:
             if landing.landed:
@@ -106,8 +109,13 @@ def part(snapshot: Snapshot, paths: Collection[str]) -> Snapshot:
     return msgspec.structs.replace(snapshot, files=tuple(files))
 
 
-def pieces(objects: Objects, snapshot: Snapshot, file: FileEntry, begin: int, end: int) -> Iterator[memoryview]:
-    """The bytes [begin, end) of a file in pieces of at most a block, each verified before it is handed out. Raises Damaged."""
+def pieces(
+    objects: Objects, snapshot: Snapshot, file: FileEntry, begin: int, end: int, *, reader: Reader | None = None
+) -> Iterator[memoryview]:
+    """The bytes [begin, end) of a file in pieces of at most a block, each verified before it is handed out. Raises Damaged.
+
+    ``reader``: one of this snapshot that is there already.
+    """
     if not file.is_file:
         raise NotFound(
             f"it is a {file.kind}{f' to {shown(file.target)!r}' if file.target else ''} and has no content",
@@ -115,7 +123,7 @@ def pieces(objects: Objects, snapshot: Snapshot, file: FileEntry, begin: int, en
             subject=f"{shown(file.path)} of {snapshot.id}",
             remedy="Read the file that it leads to." if file.target else "Restore it to a folder.",
         )
-    reader = Reader(objects, snapshot)
+    reader = reader or Reader(objects, snapshot)
     for place in places_of(file):
         first, last = max(begin, place.offset_bytes), min(end, place.offset_bytes + place.size_bytes)
         if first >= last:

@@ -156,7 +156,7 @@ def commit(writing: Writing, catalog: Catalog, stored: StoredFiles, order: SaveO
         context=dict(order.context),
         pinned=stored.pinned or msgspec.UNSET,
     )
-    findings = findings_of(stored.files, stored.incomplete, partial(catalog.contents, snapshot))
+    findings = findings_of(stored.files, stored.incomplete, catalog.contents(snapshot))
     snapshot = msgspec.structs.replace(snapshot, findings=findings or msgspec.UNSET, incomplete=incomplete(findings))
     if not writing.commit(name.key, encode(snapshot)):
         return catalog.snapshot(name.id)
