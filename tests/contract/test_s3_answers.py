@@ -88,13 +88,13 @@ def test_overload_without_end_is_transient_since_nothing_was_done(server: Script
     assert server.puts == 3
 
 
-def test_J08_failure_after_the_deed_is_found_out(server: ScriptedServer) -> None:
+def test_failure_after_the_deed_is_found_out(server: ScriptedServer) -> None:
     server.script = [(500, True)]
     assert server.blobs().put_new("k", b"mine") is True
     assert server.puts == 1
 
 
-def test_J08_failure_on_the_value_of_somebody_else_is_no_win(server: ScriptedServer) -> None:
+def test_failure_on_the_value_of_somebody_else_is_no_win(server: ScriptedServer) -> None:
     server.values["/bucket/a/k"] = b"theirs"
     server.script = [(500, False)]
     assert server.blobs().put_new("k", b"mine") is False

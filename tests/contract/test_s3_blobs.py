@@ -98,14 +98,14 @@ def through(port: int, bucket: str, prefix: str, *, retries: int = 0, timeout_s:
     return S3Blobs(options, environ=environ(f"http://127.0.0.1:{port}"))
 
 
-def test_J08_lost_answer_of_a_put_is_looked_up_and_counts_as_written(path, bucket, prefix, store):
+def test_lost_answer_of_a_put_is_looked_up_and_counts_as_written(path, bucket, prefix, store):
     lossy = path("lose answer", "pass")
     assert through(lossy.port, bucket, prefix).put_new("new", b"mine") is True
     assert lossy.used == ["lose answer", "pass"]
     assert store.get("new") == b"mine"
 
 
-def test_J08_lost_answer_of_a_put_on_a_key_of_somebody_else_is_not_a_win(path, bucket, prefix, store):
+def test_lost_answer_of_a_put_on_a_key_of_somebody_else_is_not_a_win(path, bucket, prefix, store):
     lossy = path("lose answer", "pass")
     assert through(lossy.port, bucket, prefix).put_new("present", b"mine") is False
     assert store.get("present") == b"value"

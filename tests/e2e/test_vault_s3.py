@@ -64,7 +64,7 @@ def shell(tmp_path: Path, weed: Seaweed) -> Shell:
     return Shell(tmp_path, weed.environ())
 
 
-def test_R4_every_verb_in_a_bucket_and_both_ways_of_replication(weed: Seaweed, shell: Shell) -> None:
+def test_every_verb_in_a_bucket_and_both_ways_of_replication(weed: Seaweed, shell: Shell) -> None:
     place = f"{weed.make_bucket('every-verb')}/vaults/a"
     assert "no vault" in shell("list", place, code=6)
     for _ in range(2):
@@ -89,7 +89,7 @@ def test_R4_every_verb_in_a_bucket_and_both_ways_of_replication(weed: Seaweed, s
     assert shell.restored(place, "train", "third") == second
 
 
-def test_R4_bucket_that_is_encrypted(weed: Seaweed, shell: Shell) -> None:
+def test_bucket_that_is_encrypted(weed: Seaweed, shell: Shell) -> None:
     place = weed.make_bucket("encrypted")
     shell.environment["BRIDGEHEAD_PASSPHRASE"] = "correct horse battery staple"
     shell("init", place, "--encrypt")
