@@ -13,7 +13,7 @@ import pytest
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.errors import BridgeheadError, Conflict, Permanent
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
-from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, FindingKind, Snapshot
+from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, FindingKind, Hole, Snapshot
 from bridgehead.testing.disk_trees import look, sparse
 from bridgehead.vault import Damaged, SaveResult, Vault
 from bridgehead.vault.landing import needed_bytes
@@ -99,6 +99,10 @@ def test_nothing_is_written_through_a_link(vault: Vault, folder: Path, tmp_path:
         [msgspec.structs.replace(snapshot.files[0], same_as="b")],
         [msgspec.structs.replace(snapshot.files[0], path="\0c3\0a9")],
         [msgspec.structs.replace(snapshot.files[0], path="nul\0")],
+        [msgspec.structs.replace(snapshot.files[0], mode=0o1777)],
+        [msgspec.structs.replace(snapshot.files[0], mtime_ns=1 << 70)],
+        [msgspec.structs.replace(snapshot.files[0], holes=(Hole(4, 0),))],
+        [msgspec.structs.replace(snapshot.files[0], holes=(Hole(2, 2),))],
     ):
         with pytest.raises(Damaged):
             decoded(snapshot, files)

@@ -16,6 +16,7 @@ from bridgehead.vault.records import damaged, decode
 _BLOCK_ID: Final = re.compile(r"[0-9a-f]{64}")
 _NAMED_TENSORS: Final = 3
 _NAMED_FILES: Final = 3
+_MAX_TIME_NS: Final = 1 << 62
 
 
 def decode_snapshot(data: bytes, name: SnapshotName) -> Snapshot:
@@ -67,8 +68,14 @@ def _entries_fault(snapshot: Snapshot) -> str:
     fault = path_fault([file.path for file in snapshot.files], folders=folders)
     files = {file.path: file for file in snapshot.files}
     for file in snapshot.files:
-        fault = fault or (_file_fault(file) if file.is_file else _bare_fault(file)) or _same_fault(file, files)
+        fault = fault or _numbers_fault(file) or (_file_fault(file) if file.is_file else _bare_fault(file)) or _same_fault(file, files)
     return fault
+
+
+def _numbers_fault(file: FileEntry) -> str:
+    if 0 <= file.mode <= 0o777 and abs(file.mtime_ns or 0) < _MAX_TIME_NS:
+        return ""
+    return f"{file.path!r} has mode {file.mode} or a time that no file has"
 
 
 def _file_fault(file: FileEntry) -> str:
