@@ -77,7 +77,8 @@ def test_V07_missing_extra_and_stale_are_three_findings(vault: Vault, tmp_path: 
     assert found(missing) == {("missing", TWO)}
     check_never_usable(vault, missing)
     extra = save(vault, {**files, "m/model-00004-of-00004.safetensors": to_safetensors({"d": np.zeros(1)})}, step=2)
-    assert ("extra", "m/model-00004-of-00004.safetensors") in found(extra)
+    assert found(extra) == {("extra", "m/model-00004-of-00004.safetensors")}
+    assert extra.incomplete == (), "the index says what belongs to it, whatever the left-over's name counts"
     stale = save(vault, {**files, TWO: to_safetensors({"other": np.zeros(1)})}, step=3)
     assert found(stale) == {("stale", INDEX)}
     assert stale.incomplete == ()

@@ -69,16 +69,19 @@ def index_findings(path: str, document: bytes, files: Mapping[str, Sequence[Tens
 
 
 def shard_findings(tree: Tree) -> Iterator[Finding]:
-    """What every index of a checkpoint says that is not so, and shards that lack by the count in the names of the others."""
+    """What every index of a checkpoint says that is not so; of shards that no index speaks for, which lack by the count in their names."""
     tensors = {path: file.tensors for path, file in tree.files.items()}
+    indexed: set[str] = set()
     for path in sorted(tree.files):
         if path.endswith(INDEX_SUFFIX):
+            folder, series_of = path[: path.rfind("/") + 1], _series(path)
+            indexed |= {folder + name for name in tree.folders[folder] if series_of.fullmatch(name)}
             found = index_findings(path, tree.part(path, 0, MAX_INDEX_BYTES + 1), tensors)
             yield from (missing(one, f"{path} names it, and it is not there") for one in found.missing)
             yield from (Finding(FindingKind.EXTRA, one, f"{path} does not name it") for one in found.extra)
             yield from (Finding(FindingKind.STALE, path, sentence) for sentence in found.stale)
     series: dict[tuple[str, str, str], set[int]] = {}
-    for path in tree.files:
+    for path in tree.files.keys() - indexed:
         match = _ONE_OF.fullmatch(path)
         if match is not None and int(match[3]) <= _MAX_SERIES:
             series.setdefault((match[1], match[3], match[4] or ""), set()).add(int(match[2]))
