@@ -96,6 +96,13 @@ def test_V07_missing_extra_and_stale_are_three_findings(vault: Vault, tmp_path: 
     assert f"files were missing when they were saved: {TWO}" in capsys.readouterr().out
 
 
+def test_V07_shards_are_counted_where_their_index_cannot_be_read(vault: Vault) -> None:
+    files = {path: data for path, data in shards().items() if path != TWO}
+    snapshot = save(vault, {**files, INDEX: files[INDEX][:-9]})
+    assert found(snapshot) == {("missing", TWO), ("stale", INDEX)}
+    check_never_usable(vault, snapshot)
+
+
 def test_V07_save_of_an_incomplete_checkpoint_ends_with_1_and_says_what_lacks(
     vault: Vault, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from bridgehead.vault.formats.tree import Tree, missing
 
 INDEX_SUFFIX: Final = ".index.json"
 MAX_INDEX_BYTES: Final = 256 << 20
+UNREADABLE: Final = ("the index cannot be read",)
 _MAX_SERIES: Final = 100_000
 _ONE_OF: Final = re.compile(r"(.*?-)([0-9]{5,9})-of-([0-9]{5,9})(\.[^/]*)?")
 
@@ -52,7 +53,7 @@ def index_findings(path: str, document: bytes, files: Mapping[str, Sequence[Tens
     """
     weight_map = _weight_map(document)
     if weight_map is None:
-        return IndexFindings(path, stale=("the index cannot be read",))
+        return IndexFindings(path, stale=UNREADABLE)
     folder = path[: path.rfind("/") + 1]
     named = {folder + file for file in weight_map.values()}
     missing = sorted(named - files.keys())
@@ -75,8 +76,9 @@ def shard_findings(tree: Tree) -> Iterator[Finding]:
     for path in sorted(tree.files):
         if path.endswith(INDEX_SUFFIX):
             folder, series_of = path[: path.rfind("/") + 1], _series(path)
-            indexed |= {folder + name for name in tree.folders[folder] if series_of.fullmatch(name)}
             found = index_findings(path, tree.part(path, 0, MAX_INDEX_BYTES + 1), tensors)
+            if found.stale != UNREADABLE:
+                indexed |= {folder + name for name in tree.folders[folder] if series_of.fullmatch(name)}
             yield from (missing(one, f"{path} names it, and it is not there") for one in found.missing)
             yield from (Finding(FindingKind.EXTRA, one, f"{path} does not name it") for one in found.extra)
             yield from (Finding(FindingKind.STALE, path, sentence) for sentence in found.stale)
