@@ -38,6 +38,7 @@ RAW = Credentials(raw_key=b"\7" * 32)
 
 class Keys:
     def __init__(self, folder: Path) -> None:
+        folder.mkdir()
         self.blobs = LocalBlobs(LocalBlobsOptions(str(folder)))
         self.folder = folder
         self.root = new_root(now_s=1.0)
@@ -235,7 +236,7 @@ def test_credentials_of_the_environment(tmp_path: Path) -> None:
     assert "rter" not in repr(both) + str(both)
 
 
-@pytest.mark.parametrize("public", ["", "age1qqqq", "ssh-ed25519 AAAA", str(IDENTITY)])
+@pytest.mark.parametrize("public", ["", "age1qqqq", "ssh-ed25519 AAAA", str(IDENTITY)], ids=["empty", "torn", "ssh", "secret"])
 def test_a_recipient_that_is_none_is_refused(public: str) -> None:
     with pytest.raises(BridgeheadError, match="not an age recipient") as raised:
         age_recipient(public, now_s=1.0)

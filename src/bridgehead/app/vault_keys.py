@@ -96,7 +96,7 @@ def listing(place: str) -> KeyList:
     folder = keys.look(store)
     judged = {} if vault is None or vault.ring is None else {one.recipient.id: one.vouched for one in keys.held(store, vault.ring)}
     shown = tuple(
-        Shown(one.id, one.kind.value, one.note, one.public, one.made_s, len(folder.wrapped(one)), judged.get(one.id))
+        Shown(one.id, one.kind.value, one.note, one.public, one.made_s, len(folder.wrapped(one.id)), judged.get(one.id))
         for one in folder.recipients
     )
     ring = None if vault is None else vault.ring
@@ -129,8 +129,11 @@ def add(place: str, recipients: Sequence[Recipient]) -> list[Recipient]:
     return [one for one in recipients if keys.add(vault.place.objects.blobs, ring, one)]
 
 
-def remove(place: str, recipient_id: str) -> Recipient:
-    """The one that was removed. Raises VAULT_NOT_FOUND, BAD_USAGE for the last one, VAULT_LOCKED."""
+def remove(place: str, recipient_id: str) -> Recipient | None:
+    """The one that was removed; None when a removal that was broken off was completed.
+
+    Raises VAULT_NOT_FOUND, BAD_USAGE for the last one, VAULT_LOCKED.
+    """
     vault, ring = _opened(place)
     return keys.remove(vault.place.objects.blobs, ring, recipient_id)
 

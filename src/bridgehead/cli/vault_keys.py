@@ -77,9 +77,9 @@ def remove(vault: str, recipient_id: str, /, *, json: JsonOption = False) -> int
 
     gone = vault_keys.remove(vault, recipient_id)
     if json:
-        print(msgspec.json.encode({"vault": vault, "removed": gone.id}).decode())
+        print(msgspec.json.encode({"vault": vault, "removed": recipient_id}).decode())
     else:
-        print(f"{gone.words} is no recipient of {vault} any more. He may have kept the data key: run")
+        print(f"{gone.words if gone is not None else recipient_id} is no recipient of {vault} any more. He may have kept the data key: run")
         print(f"`bridgehead vault keys rotate {vault}`, so that he cannot read what is saved from now on")
     return ExitCode.DONE
 

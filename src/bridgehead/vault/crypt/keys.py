@@ -37,11 +37,11 @@ class Folder(msgspec.Struct, frozen=True):
     recipients: tuple[Recipient, ...]
     damages: tuple[Damaged, ...]
 
-    def wrapped(self, recipient: Recipient) -> dict[str, list[str]]:
+    def wrapped(self, recipient_id: str) -> dict[str, list[str]]:
         """Data key ids, and the objects that hold them for him."""
         found: dict[str, list[str]] = {}
         for match in map(_WRAPPED_KEY.fullmatch, self.listing):
-            if match is not None and match[1] == recipient.id:
+            if match is not None and match[1] == recipient_id:
                 found.setdefault(match[2], []).append(match[0])
         return found
 
@@ -86,7 +86,7 @@ def unlock(blobs: Blobs, *, family: str, credentials: Credentials) -> KeyRing:
         identity = identity_for(recipient, credentials)
         if identity is None:
             continue
-        for objects in folder.wrapped(recipient).values():
+        for objects in folder.wrapped(recipient.id).values():
             for key in filter(None, (unwrap(blobs.get(name), identity) for name in objects)):
                 keys[key.key] = key
     if not keys:
@@ -109,7 +109,7 @@ def unlock(blobs: Blobs, *, family: str, credentials: Credentials) -> KeyRing:
     ring = KeyRing([root], news=news)
     known = sorted((key for key in keys.values() if key != root and ring.is_of_family(key)), key=lambda key: (key.made_s, key.id))
     ring = KeyRing([root, *known], active=root, news=news)
-    ring.active = _active(folder, ring)
+    ring.active = _active(blobs, folder, ring)
     return ring
 
 
@@ -128,11 +128,13 @@ def sealed(blobs: Blobs, ring: KeyRing) -> tuple[Blobs, Cipher]:
 
 def found_family(blobs: Blobs, ring: KeyRing, recipients: Iterable[Recipient]) -> None:
     """Give all keys of the ring to these recipients. Before ``vault.json`` is written, or to add one."""
+    folder = look(blobs)
     for recipient in recipients:
+        _whole(blobs, folder, recipient)
         for key in ring.keys:
             _give(blobs, key, recipient)
         # The record comes last: who has it counts as a recipient, and must have all keys then.
-        blobs.put_new(f"{KEYS_PREFIX}{recipient.id}/recipient.json", encode(vouched(recipient, ring)))
+        _write_record(blobs, ring, recipient)
 
 
 def add(blobs: Blobs, ring: KeyRing, recipient: Recipient) -> bool:
@@ -143,15 +145,18 @@ def add(blobs: Blobs, ring: KeyRing, recipient: Recipient) -> bool:
     return True
 
 
-def remove(blobs: Blobs, ring: KeyRing, recipient_id: str) -> Recipient:
+def remove(blobs: Blobs, ring: KeyRing, recipient_id: str) -> Recipient | None:
     """Remove a recipient, also one whom nobody vouched for. What he has read stays his; see ``rotate``.
+
+    None: a removal of him that was broken off is completed.
 
     Raises:
         BridgeheadError: VAULT_NOT_FOUND; BAD_USAGE for the last one.
     """
     folder = look(blobs)
+    wrapped = [name for objects in folder.wrapped(recipient_id).values() for name in objects]
     gone = next((one for one in folder.recipients if one.id == recipient_id), None)
-    if gone is None:
+    if gone is None and not wrapped:
         raise BridgeheadError(
             ErrorCode.VAULT_NOT_FOUND,
             tried="remove a recipient",
@@ -159,16 +164,16 @@ def remove(blobs: Blobs, ring: KeyRing, recipient_id: str) -> Recipient:
             happened="there is no such recipient",
             remedy=f"There are {_words(folder)}.",
         )
-    if _known(folder, ring) == [gone]:
-        raise _last(gone)
-    record = f"{KEYS_PREFIX}{gone.id}/recipient.json"
-    blobs.delete(record)
-    if not _known(look(blobs), ring):  # somebody removed the other one in the same moment
-        blobs.put_new(record, encode(gone))
-        raise _last(gone)
-    for objects in folder.wrapped(gone).values():
-        for name in objects:
-            blobs.delete(name)
+    if gone is not None:
+        if _known(folder, ring) == [gone]:
+            raise _last(gone)
+        record = f"{KEYS_PREFIX}{gone.id}/recipient.json"
+        blobs.delete(record)
+        if not _known(look(blobs), ring):  # somebody removed the other one in the same moment
+            blobs.put_new(record, encode(gone))
+            raise _last(gone)
+    for name in wrapped:
+        blobs.delete(name)
     return gone
 
 
@@ -193,7 +198,7 @@ def spread(blobs: Blobs, ring: KeyRing, folder: Folder | None = None) -> None:
     """Give every recipient those keys of the ring that he lacks: after a rotation, or one in another vault of the family."""
     folder = folder or look(blobs)
     for recipient in _known(folder, ring):
-        has = folder.wrapped(recipient)
+        has = _whole(blobs, folder, recipient)
         for key in ring.keys:
             if key.id not in has:
                 _give(blobs, key, recipient)
@@ -202,7 +207,7 @@ def spread(blobs: Blobs, ring: KeyRing, folder: Folder | None = None) -> None:
 def held(blobs: Blobs, ring: KeyRing) -> tuple[Held, ...]:
     """All recipients, also those whom nobody vouched for."""
     folder = look(blobs)
-    return tuple(Held(one, len(folder.wrapped(one)), is_vouched(one, ring)) for one in folder.recipients)
+    return tuple(Held(one, len(folder.wrapped(one.id)), is_vouched(one, ring)) for one in folder.recipients)
 
 
 def check(blobs: Blobs, key: str) -> None:
@@ -223,18 +228,60 @@ def _read(blobs: Blobs, key: str, recipient_id: str) -> Recipient:
     return recipient
 
 
+def _write_record(blobs: Blobs, ring: KeyRing, recipient: Recipient) -> None:
+    """Replaces one that was cut off, or is of a vault that somebody began to make here."""
+    key, record = f"{KEYS_PREFIX}{recipient.id}/recipient.json", encode(vouched(recipient, ring))
+    if not blobs.put_new(key, record):
+        try:
+            if is_vouched(_read(blobs, key, recipient.id), ring):
+                return
+        except Damaged:
+            pass
+        blobs.delete(key)
+        blobs.put_new(key, record)
+    _read(blobs, key, recipient.id)
+
+
+def _whole(blobs: Blobs, folder: Folder, recipient: Recipient) -> set[str]:
+    """Ids of the data keys that lie there for him, whole; those that were cut off are removed."""
+    found = set()
+    for key_id, names in folder.wrapped(recipient.id).items():
+        for name in names:
+            if _matches(blobs, name):
+                found.add(key_id)
+            else:
+                blobs.delete(name)
+    return found
+
+
 def _give(blobs: Blobs, key: DataKey, recipient: Recipient) -> None:
     file = wrap(key, recipient)
-    blobs.put_new(f"{KEYS_PREFIX}{recipient.id}/{key.id}-{block_hash(file)[:32]}.age", file)
+    name = f"{KEYS_PREFIX}{recipient.id}/{key.id}-{block_hash(file)[:32]}.age"
+    blobs.put_new(name, file)
+    if blobs.get(name) != file:  # a recipient who seems to have a key and has not would be locked out of what is new
+        blobs.delete(name)
+        raise damaged(name, "the wrapped key reads back differently from what was written", remedy="Look at the store, then try again.")
 
 
 def _known(folder: Folder, ring: KeyRing) -> list[Recipient]:
     return [recipient for recipient in folder.recipients if is_vouched(recipient, ring)]
 
 
-def _active(folder: Folder, ring: KeyRing) -> DataKey:
-    everybodys = [folder.wrapped(recipient).keys() for recipient in _known(folder, ring)]
-    return next((key for key in reversed(ring.keys) if all(key.id in has for has in everybodys)), ring.root)
+def _active(blobs: Blobs, folder: Folder, ring: KeyRing) -> DataKey:
+    """The newest that everybody has, whole: else somebody would be locked out of what is new. The root was there before them all."""
+    everybody = [folder.wrapped(recipient.id) for recipient in _known(folder, ring)]
+    for key in reversed(ring.keys[1:]):
+        if all(any(_matches(blobs, name) for name in has.get(key.id, ())) for has in everybody):
+            return key
+    return ring.root
+
+
+def _matches(blobs: Blobs, name: str) -> bool:
+    try:
+        check(blobs, name)
+    except (Damaged, NotFound):
+        return False
+    return True
 
 
 def _words(folder: Folder) -> str:
