@@ -160,7 +160,9 @@ def test_old_checkpoints_at_rest_cost_one_stat_each(tmp_path: Path, monkeypatch:
         make(tmp_path / f"step-{step}", "a.bin")
     for checkpoint in watcher.complete(now_s=0.0):
         watcher.rest(checkpoint)
-    looked_at = [one.step for one in watcher.complete(now_s=1.0)]
-    assert looked_at == list(range(10 - LOOKED_AT, 10))
+    assert watcher.complete(now_s=1.0) == []
     make(tmp_path / "step-0", "b.bin")
-    assert watcher.complete(now_s=2.0)[0].step == 0, "its folder has changed"
+    (tmp_path / "step-8" / "a.bin").write_bytes(b"changed in place")
+    (tmp_path / "step-1" / "a.bin").write_bytes(b"changed in place")
+    assert [one.step for one in watcher.complete(now_s=2.0)] == [0, 8], "its folder changed; it is among the newest; the third is neither"
+    assert LOOKED_AT == 3

@@ -21,6 +21,7 @@ LOOKED_AT: Final = 3
 """Of the checkpoints that are at rest, so many of the highest steps are looked at in full each time; of the others only the folder."""
 _NEVER_EMPTY: Final = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 _Rest = tuple[int, int, int]
+"""Inode, time of change and size of the checkpoint's folder or file itself."""
 
 
 class Watcher:
@@ -40,7 +41,7 @@ class Watcher:
         self._mark = mark
         self._stable_s = stable_s
         self._since: dict[Path, tuple[Signature, float]] = {}
-        self._resting: dict[Path, _Rest] = {}
+        self._resting: dict[Path, tuple[_Rest, Signature]] = {}
         self._sound: dict[Path, Signature] = {}
         self.incomplete: dict[Path, tuple[str, ...]] = {}
         self.faults: dict[Path, str] = {}
@@ -55,6 +56,8 @@ class Watcher:
         self._sound = {path: signature for path, signature in self._sound.items() if path in here}
         self.faults, self.incomplete = {}, {}
         for candidate in candidates:
+            if candidate.path in self._resting and self._resting[candidate.path][1] == candidate.signature:
+                continue
             lacking = self._lacking(candidate, now_s)
             if lacking:
                 self.incomplete[candidate.path] = lacking
@@ -63,10 +66,11 @@ class Watcher:
         return sorted(found, key=lambda checkpoint: checkpoint.step)
 
     def rest(self, checkpoint: Checkpoint) -> None:
-        """It is dealt with: it is looked at in full again only when it is among the newest, or its folder itself changes."""
+        """It is dealt with, and comes again only when it changes: it is looked at in full when it is among the newest, or its folder itself
+        changes."""
         stamp = _stamp(checkpoint.path)
         if stamp is not None:
-            self._resting[checkpoint.path] = stamp
+            self._resting[checkpoint.path] = (stamp, checkpoint.signature)
 
     def _lacking(self, candidate: Checkpoint, now_s: float) -> tuple[str, ...]:
         known = self._since.get(candidate.path)
@@ -88,11 +92,11 @@ class Watcher:
 
     def _candidates(self) -> Iterator[Checkpoint]:
         steps = self._steps()
-        self._resting = {path: stamp for path, stamp in self._resting.items() if path.name in steps}
+        self._resting = {path: rest for path, rest in self._resting.items() if path.name in steps}
         newest = sorted(steps, key=lambda name: steps[name])[-LOOKED_AT:]
         for name, step in steps.items():
             path = self._directory / name
-            if name not in newest and path in self._resting and self._resting[path] == _stamp(path):
+            if name not in newest and path in self._resting and self._resting[path][0] == _stamp(path):
                 continue
             signature = signature_of(path)
             if signature:

@@ -14,10 +14,11 @@ Nothing is unpickled: names are found in the bytes, numbers by the bounded reade
 
 from __future__ import annotations
 
+import os
 import re
-import zipfile
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -26,9 +27,13 @@ import msgspec
 from bridgehead.vault.checkpoints import Checkpoint
 from bridgehead.vault.formats import index_findings
 from bridgehead.vault.formats.pickleshape import MAX_PICKLE_BYTES, Table, Unreadable, read_pickle
+from bridgehead.vault.formats.shardindex import MAX_INDEX_BYTES
+from bridgehead.vault.formats.zipdirectory import read_archives
 from bridgehead.vault.tensor_ledger import missing_of_series
 
 MAX_METADATA_BYTES: Final = 256 << 20
+_MAX_NAMES: Final = 100_000
+_MAX_RANKS: Final = 1_000_000
 _MAX_MARK_BYTES: Final = 4096
 _DCP_FILE: Final = re.compile(r"__[0-9]+_[0-9]+\.distcp")
 _RANK: Final = re.compile(r"(?:bf16_|fp16_)?zero_pp_rank_([0-9]{1,6})_mp_rank_([0-9]{1,6})_(optim|model)_states\.pt")
@@ -57,7 +62,8 @@ class _Look:
 
     def __init__(self, checkpoint: Checkpoint, mark: MarkKind) -> None:
         self.path, self.step, self.mark = checkpoint.path, checkpoint.step, mark
-        self.names = frozenset(name for name, *_ in checkpoint.signature)
+        self.sizes = {name: size for name, size, *_ in checkpoint.signature}
+        self.names = frozenset(self.sizes)
 
     @cached_property
     def folders(self) -> dict[str, set[str]]:
@@ -137,17 +143,26 @@ def _world(folder: Path, names: set[str]) -> tuple[int, int]:
     if first is None:
         return 0, 0
     try:
-        with zipfile.ZipFile(folder / first) as archive:
-            info = next((info for info in archive.infolist() if info.filename.endswith("/data.pkl")), None)
-            if info is None or info.file_size > MAX_PICKLE_BYTES or info.compress_type != zipfile.ZIP_STORED:
-                return 0, 0
-            shape = read_pickle(archive.read(info), persistent=lambda _: None, call=lambda call: call)
-    except (OSError, zipfile.BadZipFile, Unreadable, ValueError, NotImplementedError):
+        shape = read_pickle(_pickle_in(folder / first), persistent=lambda _: None, call=lambda call: call)
+    except (OSError, Unreadable):
         return 0, 0
     pairs = {key: value for key, value in shape.pairs if isinstance(key, str)} if isinstance(shape, Table) else {}
     sizes = [pairs.get(key) for key in ("dp_world_size", "mp_world_size")]
     data, model = (size if type(size) is int and 0 < size < 1_000_000 else 0 for size in sizes)
     return data, model
+
+
+def _pickle_in(file: Path) -> bytes:
+    """``data.pkl`` of a torch zip; empty when there is none that can be read."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = read_archives(os.fstat(descriptor).st_size, lambda offset, size: os.pread(descriptor, size, offset))
+        members = found.archives[0].members if found is not None and found.archives else ()
+        place = next((one.place for one in members if one.name.endswith("/data.pkl")), None)
+        small = place is not None and place.size_bytes <= MAX_PICKLE_BYTES
+        return os.pread(descriptor, place.size_bytes, place.offset_bytes) if place is not None and small else b""
+    finally:
+        os.close(descriptor)
 
 
 def _ranks_missing(names: set[str], world: tuple[int, int]) -> Iterator[str]:
@@ -160,7 +175,7 @@ def _ranks_missing(names: set[str], world: tuple[int, int]) -> Iterator[str]:
     for (prefix, kind), ranks in sorted(kinds.items()):
         data = max(world[0], max(rank for rank, _ in ranks) + 1)
         model = max(world[1], max(rank for _, rank in ranks) + 1)
-        if data * model > 1_000_000:
+        if data * model > _MAX_RANKS:
             continue  # no cluster has so many: the names mean something else
         lacking = ((d, m) for d in range(data) for m in range(model) if (d, m) not in ranks)
         yield from (f"{prefix}zero_pp_rank_{d}_mp_rank_{m:02d}_{kind}_states.pt" for d, m in lacking)
@@ -178,7 +193,7 @@ def _megatron(look: _Look) -> Iterator[str]:
     for width in {len(one) for one in numbers}:
         tensor = {one[0] for one in numbers if len(one) == width}
         rest = {one[1:] for one in numbers if len(one) == width}
-        if max(tensor) > 100_000:
+        if (max(tensor) + 1) * len(rest) > _MAX_RANKS:
             continue
         for first in range(max(tensor) + 1):
             for others in sorted(rest):
@@ -201,7 +216,7 @@ def _named_in(metadata: Path) -> set[str]:
         return set()
     data = metadata.read_bytes()
     found = set()
-    for match in re.finditer(rb"\.distcp", data):
+    for match in islice(re.finditer(rb"\.distcp", data), _MAX_NAMES):
         end = match.end()
         for size in range(len(".distcp") + 1, 256):
             begin = end - size
@@ -215,7 +230,7 @@ def _named_in(metadata: Path) -> set[str]:
 def _shards(look: _Look) -> Iterator[str]:
     yield from missing_of_series(look.names)
     for name in sorted(look.names):
-        if name.endswith(".index.json"):
+        if name.endswith(".index.json") and look.sizes[name] <= MAX_INDEX_BYTES:
             found = index_findings(name, (look.path / name).read_bytes(), {one: () for one in look.names})
             yield from found.missing
             yield from (f"a whole {name}: {sentence}" for sentence in found.stale if "cannot be read" in sentence)

@@ -282,7 +282,7 @@ def _lost_files(pair: _Pair, gone: Iterable[str]) -> _Lost:
     there = [file for file in pair.before.files if not file.path.startswith(_RESERVED)]
     lost = [file for file in there if stepless(file.path, pair.before.step, pair.common) not in have]
     shards = [file.path for file in lost if file.path in bereft]
-    others = [file.path for file in lost if not file.tensors and not file.path.endswith(_JSON)]
+    others = [file.path for file in lost if file.is_file and not file.tensors and not file.path.endswith(_JSON)]
     return _Lost(shards, others)
 
 
@@ -295,7 +295,7 @@ def _payload(snapshot: Snapshot, common: frozenset[str]) -> dict[str, tuple[Bloc
     return {
         stepless(file.path, snapshot.step, common): tuple(ref.block for ref in file.blocks)
         for file in snapshot.files
-        if not file.path.endswith(_JSON) and not file.path.startswith(_RESERVED)
+        if file.is_file and not file.path.endswith(_JSON) and not file.path.startswith(_RESERVED)
     }
 
 

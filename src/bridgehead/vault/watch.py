@@ -117,10 +117,10 @@ class Watch:
         return Look(tuple(saved), incomplete, failed)
 
     def _save(self, checkpoint: Checkpoint) -> Ingested:
-        order, extra = self._order, self._extra()
-        memory = self._memory()
+        order, memory = self._order, self._memory()
         form = "file" if checkpoint.is_file else "folder"
         with held(checkpoint, self._folder.hold, known=memory.known) as sources:
+            extra = self._extra()  # may take its time: the files are held
             more: list[Source] = [MemorySource(path, data) for path, data in extra.files.items()]
             result = self._vault.save(
                 sorted([*sources, *more], key=lambda source: source.path),
