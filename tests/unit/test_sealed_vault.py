@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.app.wiring import _vaults
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, Permanent
-from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, StepId, WorkloadId
 from bridgehead.model.snapshot import Fence
+from bridgehead.model.stamp import Stamp
+from bridgehead.training import open_vault
 from bridgehead.vault import Damaged, Vault
 from bridgehead.vault.crypt import keys
 from bridgehead.vault.crypt.credentials import Credentials
@@ -197,3 +200,23 @@ def test_a_new_data_key_of_the_source_reaches_the_recipients_of_the_target(tmp_p
     assert late.ring.active == new
     assert late.verify().intact
     assert late.load(saved)["model.bin"] == SECRET
+
+
+def test_trainers_and_runs_find_the_key_in_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(tmp_path / "a")
+    make(tmp_path / "b", ring=source.ring)
+    saved = save(source, 7)
+    (tmp_path / "key").write_bytes(b"\7" * 32)
+    for name in ("BRIDGEHEAD_PASSPHRASE", "BRIDGEHEAD_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    sites = {SiteId(name): {"driver": "localfs", "directory": str(tmp_path / name)} for name in ("a", "b")}
+    stamp = Stamp(RunId("run"), StepId("step"), 1, Epoch(1))
+    move = {"source": SiteId("a"), "target": SiteId("b"), "budget_s": 60.0, "stamp": stamp}
+    with pytest.raises(BridgeheadError, match="no key was given"):
+        open_vault(tmp_path / "a")
+    with pytest.raises(BridgeheadError, match="no key was given"):
+        _vaults(sites).replicate(saved, **move)
+    monkeypatch.setenv("BRIDGEHEAD_KEY_FILE", str(tmp_path / "key"))
+    assert open_vault(tmp_path / "a").load(saved)["model.bin"] == SECRET
+    assert _vaults(sites).replicate(saved, **move).done
+    assert open_vault(tmp_path / "b").load(saved)["model.bin"] == SECRET
