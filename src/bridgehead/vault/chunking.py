@@ -42,49 +42,65 @@ SIZES: Final = Sizes(256 << 10, 1 << 20, 4 << 20)
 def chunks(read: Read, begin: int, end: int, *, sizes: Sizes = SIZES) -> Iterator[int]:
     """Ends of the chunks of the bytes [begin, end), in order; the last one is ``end``. Memory is bounded, whatever the size."""
     first = begin
-    while end - first > sizes.min_bytes:
-        cut = _next_cut(read, first, min(end, first + sizes.max_bytes), sizes)
+    hasher = _Hasher() if end - first > sizes.min_bytes else None
+    while hasher is not None and end - first > sizes.min_bytes:
+        cut = _next_cut(hasher, read, first, min(end, first + sizes.max_bytes), sizes)
         yield cut
         first = cut
     if end > first:
         yield end
 
 
-def _next_cut(read: Read, first: int, limit: int, sizes: Sizes) -> int:
+def _next_cut(hasher: _Hasher, read: Read, first: int, limit: int, sizes: Sizes) -> int:
     """The end of the chunk that begins at ``first``: not behind ``limit``."""
     strict = (1 << 32) // (sizes.average_bytes * 4)
     loose = (1 << 32) // (sizes.average_bytes // 4)
     at = first + sizes.min_bytes
     while at < limit:
         until = min(at + READ_BYTES, limit)
-        for position, value in _small(bytes(read(at - WINDOW_BYTES + 1, until - at + WINDOW_BYTES - 1)), loose):
-            if value < strict or at + position - first >= sizes.average_bytes:
-                return at + position + 1
+        data = bytes(read(at - WINDOW_BYTES + 1, until - at + WINDOW_BYTES - 1))
+        for begin in range(0, until - at, STRETCH_BYTES):
+            for position, value in hasher.small(data[begin : begin + STRETCH_BYTES + WINDOW_BYTES - 1], loose):
+                if value < strict or at + begin + position - first >= sizes.average_bytes:
+                    return at + begin + position + 1
         at = until
     return limit
 
 
-def _small(data: bytes, limit: int) -> Iterator[tuple[int, int]]:
-    """Positions, counted behind the first whole window, whose hash is below ``limit``, with the hash."""
-    import numpy as np  # plain vaults of small files do without
+class _Hasher:
+    """The hash of every window of a stretch. Keeps its working space: to ask for it anew each time takes longer than the sums."""
 
-    count = len(data) - WINDOW_BYTES + 1
-    for begin in range(0, count, STRETCH_BYTES):
-        hashes = _hashes(data[begin : begin + STRETCH_BYTES + WINDOW_BYTES - 1])
-        for position in np.flatnonzero(hashes < np.uint32(limit)):
-            yield begin + int(position), int(hashes[position])
+    def __init__(self) -> None:
+        import numpy as np  # plain vaults of small files do without
 
+        count = STRETCH_BYTES + WINDOW_BYTES - 1
+        self._np = np
+        self._narrow = np.empty(count, np.uint16), np.empty(count, np.uint16)
+        self._wide = np.empty(count, np.uint32), np.empty(count, np.uint32)
 
-def _hashes(data: bytes) -> Any:
-    """The hash of every window of ``data``, as 32-bit numbers. Sums of eight parts still fit 16 bits (255 * 255 < 2^16)."""
-    import numpy as np
+    def small(self, data: bytes, limit: int) -> list[tuple[int, int]]:
+        """Windows, by number, whose hash is below ``limit``, with the hash."""
+        hashes = self.hashes(data)
+        return [(int(at), int(hashes[at])) for at in self._np.flatnonzero(hashes < self._np.uint32(limit))]
 
-    narrow = np.frombuffer(data.translate(_TABLE), np.uint8).astype(np.uint16)
-    for width in (1, 2, 4):
-        narrow = (narrow[:-width] << np.uint16(width)) + narrow[width:]
-    wide = narrow.astype(np.uint32)
-    for width in (8, 16):
-        wide = (wide[:-width] << np.uint32(width)) + wide[width:]
-    wide *= np.uint32(_MIX)
-    wide += np.uint32(_SHIFT)
-    return wide
+    def hashes(self, data: bytes) -> Any:
+        """As 32-bit numbers, valid until the next call. Sums of eight parts still fit 16 bits (255 * 255 < 2^16)."""
+        np = self._np
+        narrow = self._narrow[0][: len(data)]
+        narrow[:] = np.frombuffer(data.translate(_TABLE), np.uint8)
+        narrow = self._doubled(narrow, self._narrow, (1, 2, 4), np.uint16)
+        wide = self._wide[0][: len(narrow)]
+        wide[:] = narrow
+        wide = self._doubled(wide, self._wide, (8, 16), np.uint32)
+        wide *= np.uint32(_MIX)
+        wide += np.uint32(_SHIFT)
+        return wide
+
+    def _doubled(self, sums: Any, space: tuple[Any, Any], widths: tuple[int, ...], number: Any) -> Any:
+        """Sums over twice as many neighbours, once for each width. ``sums`` lies in the first half of ``space``."""
+        for turn, width in enumerate(widths, start=1):
+            wider = space[turn % 2][: len(sums) - width]
+            self._np.left_shift(sums[:-width], number(width), out=wider)
+            wider += sums[width:]
+            sums = wider
+        return sums
