@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -300,3 +301,24 @@ def test_hold_is_a_link_that_survives_removal_and_keeps_nothing_behind(tmp_path:
         one.check_unchanged()
         assert [source.path for source in sources if source.target] == ["link"]
     assert os.listdir(tmp_path) == []
+
+
+def test_V13_where_files_cannot_be_held_a_rotation_is_a_clean_abort(trainer: Trainer) -> None:
+    """The scratch folder is on another file system: neither reflink nor hard link."""
+    other = Path("/dev/shm")
+    if not os.access(other, os.W_OK) or other.stat().st_dev == trainer.out.stat().st_dev:
+        pytest.skip("there is no second file system here")
+    with tempfile.TemporaryDirectory(dir=other) as scratch:
+        path = trainer.write(10)
+        content = on_disk(path)
+        folder = WatchFolder(Path(scratch) / "watch")
+        folder.open()
+        order = WatchOrder(directory=trainer.out, workload=W, site=LAB, epoch=Epoch(0), stable_s=1.0)
+        assert len(trainer.settle(Watch(trainer.vault, order, folder)).saved) == 1
+        assert load(trainer, 10) == content
+        gone = trainer.write(20)
+        watch = Watch(trainer.vault, order, folder, extra=lambda: shutil.rmtree(gone) or Extra())
+        failed = trainer.settle(watch).failed
+        assert "it was removed while it was being saved" in str(failed["step-20"])
+        assert trainer.steps() == [10]
+        folder.close()

@@ -29,7 +29,7 @@ from bridgehead.vault.formats import index_findings
 from bridgehead.vault.formats.pickleshape import MAX_PICKLE_BYTES, Table, Unreadable, read_pickle
 from bridgehead.vault.formats.shardindex import MAX_INDEX_BYTES
 from bridgehead.vault.formats.zipdirectory import read_archives
-from bridgehead.vault.tensor_ledger import missing_of_series
+from bridgehead.vault.tensor_ledger import MAX_NAMED_MISSING, missing_of_series
 
 MAX_METADATA_BYTES: Final = 256 << 20
 _MAX_NAMES: Final = 100_000
@@ -82,7 +82,7 @@ def missing(checkpoint: Checkpoint, *, mark: MarkKind) -> tuple[str, ...]:
         return tuple(f"lacks {lack}" for lack in _beside(look, mark.beside)) if mark.beside else ()
     rules: tuple[Callable[[_Look], Iterator[str]], ...] = (_asked, _trainer, _deepspeed, _megatron, _distributed, _shards)
     try:
-        lacks = dict.fromkeys(f"lacks {lack}" for rule in rules for lack in rule(look))
+        lacks = dict.fromkeys(f"lacks {lack}" for rule in rules for lack in islice(rule(look), MAX_NAMED_MISSING))
         return (*_being_written(look), *lacks)
     except FileNotFoundError as error:
         return (f"{error.filename} was removed",)

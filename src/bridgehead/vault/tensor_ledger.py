@@ -55,6 +55,7 @@ _COUNTERS: Final = frozenset({"step", "steps", "epoch", "seed", "rng", "rng_stat
 _SEPARATOR: Final = re.compile(r"[./:|\[\]]+")
 _SERIES: Final = re.compile(r"(?P<head>.*)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,6})(?P<tail>\.[A-Za-z0-9.]+)?")
 _NAMED: Final = 3
+MAX_NAMED_MISSING: Final = 1000
 _JSON: Final = (".json", ".txt", ".md", ".yaml", ".yml", ".jsonl")
 _RESERVED: Final = ".bridgehead/"
 
@@ -232,7 +233,7 @@ def _own(snapshot: Snapshot) -> list[Alarm]:
 
 
 def missing_of_series(paths: Iterable[str]) -> list[str]:
-    """What lacks in each series of files ``...-00001-of-00004...`` of which some are there."""
+    """What lacks in each series of files ``...-00001-of-00004...`` of which some are there; of a series, the first thousand."""
     have: dict[tuple[str, int, str, int], set[int]] = {}
     for path in paths:
         match = _SERIES.fullmatch(path)
@@ -243,7 +244,8 @@ def missing_of_series(paths: Iterable[str]) -> list[str]:
     for (head, count, tail, width), numbers in have.items():
         first = 0 if 0 in numbers else 1
         wanted = range(first, first + count)
-        missing += [f"{head}-{number:0{width}d}-of-{count:0{width}d}{tail}" for number in wanted if number not in numbers]
+        absent = islice((number for number in wanted if number not in numbers), MAX_NAMED_MISSING)
+        missing += [f"{head}-{number:0{width}d}-of-{count:0{width}d}{tail}" for number in absent]
     return sorted(missing)
 
 
