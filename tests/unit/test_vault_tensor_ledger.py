@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from bridgehead.app.vault_alarms import alarms_of
+from bridgehead.app.vault_alarms import AFTER_SAVE, alarms_after_save, alarms_of
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 from bridgehead.model.snapshot import TensorEntry
@@ -73,6 +73,15 @@ def test_V14_every_save_after_the_first_writes_the_tensors_of_step_10_again(trai
     assert set(alarm.subjects) == set(state(10))
     assert alarm.text == "no tensor changed since step 10"
     assert [one.step for one in trainer.alarms(every=True)] == [20, 30, 40]
+
+
+def test_V14_since_when_is_exact_also_long_after(trainer: Trainer) -> None:
+    for step in range(AFTER_SAVE + 5):
+        trainer.save(step, model=state(max(1, 3 - step)))
+    newest = trainer.vault.newest(W)
+    assert newest is not None
+    (alarm,) = alarms_after_save(trainer.vault, trainer.vault.snapshot(newest.id))
+    assert (alarm.code, alarm.since_step) == (AlarmCode.NO_TENSOR_CHANGED, 2)
 
 
 def test_V14_a_counter_that_goes_on_does_not_hide_frozen_weights(trainer: Trainer) -> None:

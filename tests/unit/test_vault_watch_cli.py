@@ -57,7 +57,7 @@ def test_watch_refuses_what_it_cannot_do(vault: Vault) -> None:
     assert "not a folder" in vault(*WATCH, code=2)
     Path("out").mkdir()
     assert "holds nothing that looks like one" in vault(*WATCH, code=1)
-    assert "cannot be read" in vault(*WATCH, "--every", "soon", code=2)
+    assert "bad-quantity" in vault(*WATCH, "--every", "soon", code=2)
     assert "no group" in vault(*WATCH, "--step-from", "x", code=2)
 
 

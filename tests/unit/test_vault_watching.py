@@ -17,9 +17,11 @@ from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 from bridgehead.model.snapshot import Fence
 from bridgehead.testing.faulty_blobs import Fault, FaultKind, FaultyBlobs, Operation
+from bridgehead.training.ingest import place
 from bridgehead.vault import Vault
 from bridgehead.vault.checkpoints import Checkpoint, signature_of
 from bridgehead.vault.held import HeldSource, held
+from bridgehead.vault.marks import MarkKind
 from bridgehead.vault.watch import Extra, Look, Watch, WatchOrder
 from bridgehead.vault.watch_state import WatchFolder
 
@@ -286,6 +288,17 @@ def test_extra_files_and_context_are_saved_with_it(trainer: Trainer) -> None:
     newest = trainer.vault.newest(W)
     assert newest is not None
     assert trainer.vault.snapshot(newest.id).context["git.commit"] == "abc"
+
+
+def test_a_watched_checkpoint_is_put_back_without_what_was_captured(trainer: Trainer, tmp_path: Path) -> None:
+    folder = trainer.write(10)
+    (trainer.out / "step-11.ckpt").write_bytes(b"opaque")
+    trainer.settle(trainer.watch(extra=lambda: Extra(files={".bridgehead/context.json": b"{}"})))
+    for name in trainer.vault.names(W):
+        place(trainer.vault, name.id, tmp_path / "back", mark=MarkKind())
+    assert on_disk(tmp_path / "back" / "step-10") == on_disk(folder)
+    assert (tmp_path / "back" / "step-11.ckpt").read_bytes() == b"opaque"
+    assert len(list((tmp_path / "back").iterdir())) == 2
 
 
 def test_hold_is_a_link_that_survives_removal_and_keeps_nothing_behind(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@ def alarms_after_save(vault: Vault, snapshot: Snapshot) -> tuple[Alarm, ...]:
     """What the tensor ledger says of a snapshot that was just saved, besides what a save says itself. Nothing is read but records."""
     chain = chain_to(vault, snapshot.workload, last=snapshot.id, limit=AFTER_SAVE)
     found = alarms(chain if chain and chain[-1].id == snapshot.id else [snapshot])
+    if len(chain) == AFTER_SAVE and any(one.since_step == chain[0].step for one in found):
+        found = alarms(chain_to(vault, snapshot.workload, last=snapshot.id))  # it began earlier
     return tuple(one for one in found if one.code is not AlarmCode.FILE_CUT_OFF)
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from bridgehead.app.vault_alarms import alarms_after_save
 from bridgehead.app.vaults import usage
+from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import WorkloadId
 from bridgehead.vault import Vault
@@ -77,7 +78,7 @@ class Watching:
     """One watcher, from its first look to its end. ``stop`` may be called from a signal handler.
 
     Args:
-        every_s: between two looks.
+        every_s: between two looks, at least a twentieth of a second.
         max_lag_s: above it the lag is an alarm; None: never.
         status_file: replaced at least every few seconds.
     """
@@ -97,7 +98,7 @@ class Watching:
         place = block_hash(f"{vault.file.id} {order.workload}".encode())[:12]
         self._folder = WatchFolder((order.directory / FOLDER if scratch is None else scratch) / place)
         self._vault, self._order, self._reports, self._extra = vault, order, reports, extra
-        self._every_s, self._max_lag_s, self._status_file = every_s, max_lag_s, status_file
+        self._every_s, self._max_lag_s, self._status_file = max(every_s, 0.05), max_lag_s, status_file
         self._watch: Watch | None = None
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -127,7 +128,10 @@ class Watching:
             if once:
                 return self._run_once()
             while not self._ended.is_set():
-                self._look()
+                try:
+                    self._look()
+                except OSError as error:  # a file system that is away for a moment
+                    self._say_once(f"{error.filename or self._order.directory} cannot be read, and is tried again: {error.strerror}")
                 self._ended.wait(self._every_s)
             return self._last
         finally:
@@ -157,7 +161,7 @@ class Watching:
             self._state = "watching"
         for one in look.saved:
             self._saved += 1
-            found = alarms_after_save(self._vault, one.result.snapshot)
+            found = self._alarms(one)
             if one.result.id == self._watch.state.newest:
                 self._tensor_alarms = found
             self._reports.saved(one, found)
@@ -165,6 +169,13 @@ class Watching:
             self._say_once(f"{name} is not saved, and is tried again: {error}")
         for name in self._last.incomplete.keys() - look.incomplete.keys():
             self._said.discard(name)
+
+    def _alarms(self, one: Ingested) -> tuple[Alarm, ...]:
+        try:
+            return alarms_after_save(self._vault, one.result.snapshot)
+        except BridgeheadError as error:  # it is saved; `vault alarms` can judge it later
+            self._reports.say(f"{one.name} is saved, and its tensors could not be judged: {error}")
+            return ()
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:

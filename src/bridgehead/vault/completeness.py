@@ -125,6 +125,8 @@ def _fault(checkpoint: Checkpoint) -> str:
             fault = file_fault(checkpoint.place(name), size_bytes=size)
         except FileNotFoundError:
             fault = "it was removed"
+        except OSError as error:
+            fault = f"it cannot be read ({error.strerror})"
         if fault:
             return f"{name}: {fault}"
     return ""

@@ -84,8 +84,8 @@ def missing(checkpoint: Checkpoint, *, mark: MarkKind) -> tuple[str, ...]:
     try:
         lacks = dict.fromkeys(f"lacks {lack}" for rule in rules for lack in islice(rule(look), MAX_NAMED_MISSING))
         return (*_being_written(look), *lacks)
-    except FileNotFoundError as error:
-        return (f"{error.filename} was removed",)
+    except OSError as error:
+        return (f"{error.filename} cannot be read ({error.strerror})",)
 
 
 def _asked(look: _Look) -> Iterator[str]:
