@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bridgehead.host.durable import sync_file_system
 from bridgehead.kernel.errors import Conflict, Permanent, Transient
 from bridgehead.kernel.quantity import format_bytes
 from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, Snapshot
@@ -26,6 +27,8 @@ _UNIT_BYTES: Final = 4096
 """Disk space is given in units of this size on nearly all file systems."""
 _SLACK_BYTES: Final = 1 << 20
 """What a file system may take besides the data of one file before it is said that it keeps no holes."""
+_SYNCED_ONE_BY_ONE: Final = 100
+"""More files than this are brought to the disk together, with all else that waits in this file system (V29)."""
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -56,9 +59,12 @@ class Landing:
         self._check_space(places)
         reader = Reader(self._objects, self._snapshot)
         reader.each(places, lambda place, data: self._write_block(*place, data), ref_of=lambda place: place[1])
-        parallel(self._finish, self._apart)
+        alone = len(self._apart) <= _SYNCED_ONE_BY_ONE
+        parallel(lambda file: self._finish(file, to_disk=alone), self._apart)
         self._link()
-        self._close_folders()
+        self._close_folders(to_disk=alone)
+        if not alone:
+            sync_file_system(self._root)
 
     def _path(self, entry: FileEntry) -> Path:
         return self._root / on_disk(entry.path)
@@ -174,13 +180,14 @@ class Landing:
             os.close(descriptor)
         self.landed = True
 
-    def _finish(self, file: FileEntry) -> None:
+    def _finish(self, file: FileEntry, *, to_disk: bool) -> None:
         descriptor = os.open(self._path(file), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             os.fchmod(descriptor, file.mode & 0o777)
             if isinstance(file.mtime_ns, int):
                 os.utime(descriptor, ns=(os.fstat(descriptor).st_atime_ns, file.mtime_ns))
-            os.fsync(descriptor)
+            if to_disk:
+                os.fsync(descriptor)
             taken = os.fstat(descriptor).st_blocks * 512
         finally:
             os.close(descriptor)
@@ -204,20 +211,21 @@ class Landing:
             if isinstance(entry.mtime_ns, int):
                 os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
-    def _close_folders(self) -> None:
+    def _close_folders(self, *, to_disk: bool) -> None:
         modes = {on_disk(entry.path): entry.mode & 0o777 for entry in self._snapshot.files if entry.kind is EntryKind.FOLDER}
         for folder, _, _ in os.walk(self._root, topdown=False):
             path = os.path.relpath(folder, self._root)
-            sync(Path(folder), mode=None if path == "." else modes.get(path, PLAIN_FOLDER_MODE))
+            sync(Path(folder), mode=None if path == "." else modes.get(path, PLAIN_FOLDER_MODE), to_disk=to_disk)
 
 
-def sync(folder: Path, *, mode: int | None = None) -> None:
+def sync(folder: Path, *, mode: int | None = None, to_disk: bool = True) -> None:
     """Entries of a folder, and its new mode, are on disk on return."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if mode is not None:
             os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
+        if to_disk:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
