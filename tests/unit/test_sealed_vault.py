@@ -220,3 +220,15 @@ def test_trainers_and_runs_find_the_key_in_the_environment(tmp_path: Path, monke
     assert open_vault(tmp_path / "a").load(saved)["model.bin"] == SECRET
     assert _vaults(sites).replicate(saved, **move).done
     assert open_vault(tmp_path / "b").load(saved)["model.bin"] == SECRET
+
+
+def test_a_process_that_only_writes_uses_the_new_key_from_its_next_save_on(tmp_path: Path) -> None:
+    writer = make(tmp_path / "v")
+    late = Vault.open(store(tmp_path / "v"), key=RAW)
+    save(late, 7)
+    assert writer.ring is not None
+    new = keys.rotate(store(tmp_path / "v"), writer.ring, now_s=time.time())
+    before = set(store(tmp_path / "v").list("data/"))
+    save(late, 8, os.urandom(100_000))
+    added = set(store(tmp_path / "v").list("data/")) - before
+    assert {store(tmp_path / "v").get(key)[8:12].hex() for key in added} == {new.id}

@@ -112,6 +112,8 @@ class Vault:
             BridgeheadError: bad arguments, or a file changed while it was read (V11, V13); nothing was committed.
             Permanent: no space left; nothing was committed, and the next save goes on.
         """
+        if self.ring is not None:
+            self.ring.renew()
         order = SaveOrder(workload, step, epoch, site, self._now_s(), context or {})
         sources = files if isinstance(files, list) else sources_of(files)
         saved = save(self._objects, self._catalog, self._encoder, sources, order)

@@ -90,10 +90,20 @@ class KeyRing:
     def find(self, key_id: str) -> DataKey | None:
         """The data key of that id; asks for news when it is not known."""
         with self._lock:
-            if key_id not in self._keys and (news := self._news()) is not None:
-                keys, self.active = news
-                self._keys |= {key.id: key for key in keys}
+            if key_id not in self._keys:
+                self._learn()
             return self._keys.get(key_id)
+
+    def renew(self) -> None:
+        """Look whether there is a new key for what is new: a process that only writes would seal with the old one for ever."""
+        with self._lock:
+            self._learn()
+
+    def _learn(self) -> None:
+        news = self._news()
+        if news is not None:
+            keys, self.active = news
+            self._keys |= {key.id: key for key in keys}
 
     def draw(self, *, now_s: float) -> DataKey:
         """A new data key of this family. It is not in the ring yet."""
