@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from bridgehead.app.vault_contents import stored_bytes
+from bridgehead.app.vault_tiers import TierStatus, last_tiered
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, Snapshot, SnapshotInfo
@@ -66,7 +67,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True):
 
 
 class VaultStatus(msgspec.Struct, frozen=True):
-    """The whole vault. Contents of blocks are not read: that is for ``verify``."""
+    """The whole vault. Contents of blocks are not read: that is for ``verify``. ``tiers``: as they were when snapshots moved last."""
 
     vault: str
     id: str
@@ -74,6 +75,7 @@ class VaultStatus(msgspec.Struct, frozen=True):
     raw_bytes: int
     stored_bytes: int
     workloads: tuple[WorkloadStatus, ...]
+    tiers: tuple[TierStatus, ...]
 
 
 def listing(vault: Vault, workloads: Sequence[WorkloadId], *, place: str) -> Listing:
@@ -93,6 +95,7 @@ def status(vault: Vault, *, place: str, now_s: float) -> VaultStatus:
     receipts = vault.receipt_names()
     read: list[Snapshot] = []
     workloads = [_workload(vault, workload, receipts, now_s=now_s, read=read) for workload in vault.workloads()]
+    tiered = last_tiered(vault)
     return VaultStatus(
         vault=place,
         id=vault.file.id,
@@ -100,6 +103,7 @@ def status(vault: Vault, *, place: str, now_s: float) -> VaultStatus:
         raw_bytes=sum(snapshot.raw_bytes for snapshot in read),
         stored_bytes=stored_bytes(read),
         workloads=tuple(workloads),
+        tiers=tiered.tiers if tiered else (),
     )
 
 

@@ -14,7 +14,7 @@ from bridgehead.kernel.errors import BridgeheadError, Conflict, NotFound
 from bridgehead.kernel.ids import SnapshotId, WorkloadId
 from bridgehead.model.snapshot import SnapshotInfo
 from bridgehead.vault import Damaged, Vault
-from bridgehead.vault.access import last_access, predicted_s, sample, speed_bytes_per_s
+from bridgehead.vault.access import Reading, last_access, predicted_s, readings, sample, speed_bytes_per_s
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.tiers import Move, MoveKind, Placed, moves
 
@@ -57,7 +57,13 @@ class SnapshotTier(msgspec.Struct, frozen=True):
 
 
 class TierStatus(msgspec.Struct, frozen=True):
-    """A tier after the moves. ``bytes_per_s``: measured; ``newest_restore_s``: predicted for the newest snapshot that it holds."""
+    """A tier after the moves.
+
+    Attributes:
+        bytes_per_s: measured, on restores, drills, or a sample when there were none.
+        newest_restore_s: predicted for the newest snapshot that it holds.
+        last: the last measurement there.
+    """
 
     name: str
     place: str
@@ -66,6 +72,7 @@ class TierStatus(msgspec.Struct, frozen=True):
     bytes_per_s: float | None
     newest: SnapshotId | None
     newest_restore_s: float | None
+    last: Reading | None
 
 
 class Tiered(msgspec.Struct, frozen=True):
@@ -183,6 +190,7 @@ def _statuses(
                 bytes_per_s=speeds[number],
                 newest=newest.id if newest else None,
                 newest_restore_s=predicted_s(newest.raw_bytes, speeds[number]) if newest else None,
+                last=max(readings(tier.vault.place.objects), key=lambda reading: reading.at_s, default=None),
             )
         )
     snapshots = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
+from bridgehead.vault.access import Reading, note_restore
 from bridgehead.vault.crypt.credentials import credentials
 from bridgehead.vault.layout import DATA_PREFIX, KEYS_PREFIX, is_name
 from bridgehead.vault.objects import Objects
@@ -204,8 +206,12 @@ def checked_name(text: str, *, option: str) -> str:
 def restore(vault: Vault, snapshot: Snapshot, *, to: Path, files: Sequence[str], note: Note) -> None:
     """Restore all files, or some that it has; ``note`` is told what was not kept. Raises BAD_USAGE when ``to`` holds something else,
     VAULT_DAMAGED, VAULT_FULL."""
+    began_s, fresh = time.monotonic(), not os.path.lexists(to)
     with refusing_occupied(to), space_named():
         vault.restore(snapshot.id, to=to, only=files, note=note)
+    if fresh:  # else it was there already, and nothing was read from the vault
+        read_bytes = sum(file.size_bytes for file in snapshot.files if not files or file.path in files)
+        note_restore(vault.place.objects, snapshot.id, Reading(time.time(), read_bytes, time.monotonic() - began_s))
 
 
 @contextmanager

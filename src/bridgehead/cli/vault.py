@@ -388,3 +388,7 @@ app.command("bridgehead.cli.vault_keys:app", name="keys", help="Who can open an 
 vault_space.register(app)
 app.command("bridgehead.cli.vault_watch:watch", name="watch", help="Save each checkpoint that a trainer writes, as soon as it is whole.")
 app.command("bridgehead.cli.vault_watch:alarms", name="alarms", help="Saves that succeeded and are wrong: frozen, missing, NaN.")
+app.command("bridgehead.cli.vault_policy:retain", name="retain", help="Forget what no rule keeps; say of each snapshot why it stays.")
+app.command("bridgehead.cli.vault_policy:hold", name="hold", help="Hold a snapshot so that nothing can take it; release it; list holds.")
+app.command("bridgehead.cli.vault_policy:tier", name="tier", help="Move snapshots between hot, warm and cold vaults by age and access.")
+app.command("bridgehead.cli.vault_policy:drill", name="drill", help="Prove by restoring that the vault can be restored.")

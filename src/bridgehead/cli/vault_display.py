@@ -13,6 +13,7 @@ from bridgehead.app.vault_contents import Shown, ShownFile
 from bridgehead.app.vault_copies import Copied
 from bridgehead.app.vault_diff import Change, Comparison, Difference
 from bridgehead.app.vault_status import Listing, VaultStatus, WorkloadStatus
+from bridgehead.app.vault_tiers import TierStatus
 from bridgehead.kernel.quantity import format_bytes, format_duration
 from bridgehead.model.snapshot import FileEntry, Snapshot, SnapshotInfo
 from bridgehead.vault import VerifyReport
@@ -156,6 +157,7 @@ def print_shown(found: Shown) -> None:
         ("saved", f"{clock(found.created_s)} at {found.site}, step {found.step}, epoch {found.epoch}"),
         ("standing", f"{standing}; {whole}"),
         ("size", f"{size(found.raw_bytes)} in {number}; {size(found.stored_bytes)} in the vault; {size(found.restored_bytes)} on a disk"),
+        ("restore", _restore_of(found)),
         *((f"context {clean(key)}", clean(value)) for key, value in sorted(found.context.items())),
         *((one.kind.value.replace("-", " "), f"{clean(one.path)}: {clean(one.happened)}") for one in found.findings),
         *(("cut off", clean(path)) for path in found.incomplete if path not in told),
@@ -177,6 +179,11 @@ def print_shown(found: Shown) -> None:
             for one in found.tensors
         ]
         print_columns([("name", "dtype", "shape", "size", "hash", "file"), *rows_], indent="  ")
+
+
+def _restore_of(found: Shown) -> str:
+    chain = f"decodes {counted(found.earlier_saves, 'earlier save')}" if found.earlier_saves else "needs no earlier save"
+    return f"{chain}; {duration(found.restore_s)} predicted" if found.restore_s is not None else chain
 
 
 def _shown_file(one: ShownFile) -> tuple[str, str, str]:
@@ -254,8 +261,20 @@ def print_status(found: VaultStatus) -> None:
     print(f"  {size(found.raw_bytes)} of checkpoints in {size(found.stored_bytes)}")
     for workload in found.workloads:
         print_columns([*_workload_rows(workload)], indent="")
+    if found.tiers:
+        print_tiers(found.tiers)
     if not found.workloads:
         print(f"  empty; `bridgehead vault save {found.vault} PATH --workload NAME --step N` saves the first snapshot")
+
+
+def print_tiers(tiers: Sequence[TierStatus]) -> None:
+    """One line a tier."""
+    rows = [("tier", "snapshots", "size", "restore of the newest", "measured last", "vault")]
+    for one in tiers:
+        takes = f"{duration(one.newest_restore_s)} predicted" if one.newest_restore_s is not None else "-"
+        last = f"{size(one.last.read_bytes)} in {duration(one.last.took_s)}" if one.last is not None else "-"
+        rows.append((one.name, str(one.snapshots), size(one.raw_bytes), takes, last, one.place))
+    print_columns(rows)
 
 
 def _workload_rows(one: WorkloadStatus) -> list[tuple[str, str]]:

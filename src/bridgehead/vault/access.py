@@ -25,6 +25,7 @@ from bridgehead.vault.records import Damaged
 ACCESS_PREFIX: Final = "state/access/"
 SPEED_PREFIX: Final = "state/speed/"
 _KEPT: Final = 5
+_TELLING_BYTES: Final = 1_000_000
 SAMPLE_BYTES: Final = 64 << 20
 SAMPLE_S: Final = 5.0
 
@@ -68,14 +69,23 @@ def last_access(objects: Objects) -> dict[SnapshotId, float]:
     return found
 
 
-def speed_bytes_per_s(objects: Objects) -> float | None:
-    """Bytes over seconds of the last readings together; None when nothing was read yet."""
-    readings = []
+def readings(objects: Objects) -> tuple[Reading, ...]:
+    """The last few, oldest first."""
+    found = []
     for key in objects.blobs.list(SPEED_PREFIX):
         with contextlib.suppress(NotFound, Damaged):
-            readings.append(objects.record(key, Reading))
-    took_s = sum(reading.took_s for reading in readings)
-    return sum(reading.read_bytes for reading in readings) / took_s if took_s > 0 else None
+            found.append(objects.record(key, Reading))
+    return tuple(found)
+
+
+def speed_bytes_per_s(objects: Objects) -> float | None:
+    """Bytes over seconds of the last readings together, of the large ones when there are any: a small restore is all overhead.
+
+    None when nothing was read yet."""
+    found = readings(objects)
+    telling = [reading for reading in found if reading.read_bytes >= _TELLING_BYTES] or found
+    took_s = sum(reading.took_s for reading in telling)
+    return sum(reading.read_bytes for reading in telling) / took_s if took_s > 0 else None
 
 
 def sample(objects: Objects, snapshot: Snapshot, *, now_s: float) -> Reading:
