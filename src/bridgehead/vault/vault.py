@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
@@ -26,6 +28,9 @@ from bridgehead.vault.repair import Repaired, repair
 from bridgehead.vault.replicate import Place
 from bridgehead.vault.restore import Note, load, part, pieces, restore
 from bridgehead.vault.save import SaveOrder, SaveResult, save
+from bridgehead.vault.sharded_restore import restore_share
+from bridgehead.vault.shards import Group, PartOrder, PartSaved, commit_parts, save_part, waiting_blocks
+from bridgehead.vault.sharing import Shard, Share
 from bridgehead.vault.sources import Files, Source, sources_of
 from bridgehead.vault.typed import Wanted, load_tensors
 from bridgehead.vault.vaultfile import VaultFile, create, read
@@ -121,6 +126,44 @@ class Vault:
         counts = counting(self._fences.newest(workload))(snapshot_name(saved.snapshot.id))
         return SaveResult(saved.snapshot, counts, saved.written_blocks, saved.written_bytes)
 
+    def save_part(
+        self,
+        files: str | os.PathLike[str] | Files | list[Source],
+        *,
+        shard: Shard,
+        workload: WorkloadId,
+        step: int,
+        epoch: Epoch,
+        site: SiteId,
+        share: Share = Share.DEALT,
+        attempt: str = "",
+        context: Mapping[str, str] | None = None,
+        close: bool = True,
+    ) -> PartSaved:
+        """Store one shard's share of a snapshot; with ``close`` the last one of them commits it. See ``shards.save_part``."""
+        if self.ring is not None:
+            self.ring.renew()
+        order = SaveOrder(workload, step, epoch, site, self._now_s(), context or {})
+        sources = files if isinstance(files, list) else sources_of(files)
+        saved = save_part(self._objects, self._catalog, self._encoder, sources, PartOrder(order, shard, share, attempt), close=close)
+        if saved.snapshot is None:
+            return saved
+        self.sign(saved.snapshot.id)
+        return msgspec.structs.replace(saved, counts=counting(self._fences.newest(workload))(snapshot_name(saved.snapshot.id)))
+
+    def commit_parts(
+        self, *, workload: WorkloadId, step: int, epoch: Epoch, shards: int, digests: Mapping[int, str] | None = None
+    ) -> SaveResult:
+        """Close the snapshot that the shards have stored. Raises Conflict when one is missing. See ``shards.commit_parts``."""
+        group = Group(workload, step, epoch, shards)
+        snapshot = commit_parts(self._objects, self._catalog, group, now_s=self._now_s(), digests=digests)
+        self.sign(snapshot.id)
+        return SaveResult(snapshot, counting(self._fences.newest(workload))(snapshot_name(snapshot.id)), 0, 0)
+
+    def restore_share(self, snapshot: SnapshotId, *, to: str | os.PathLike[str], shard: Shard, note: Note = lambda _: None) -> bool:
+        """Write one shard's share of a snapshot into the folder ``to``; True when all is there. See ``sharded_restore``."""
+        return restore_share(self._objects, self._catalog.snapshot(snapshot), Path(to), shard=shard, note=note)
+
     def snapshot(self, snapshot: SnapshotId) -> Snapshot:
         """The whole record. Raises NotFound, Damaged."""
         return self._catalog.snapshot(snapshot)
@@ -207,7 +250,9 @@ class Vault:
 
     def collect(self, *, dry_run: bool = False, evict: bool = False, wait_s: float = WAIT_S) -> Collected:
         """Free the space of what no snapshot needs. See ``collect.collect``."""
-        return collect(self._objects, roots=lambda: (), dry_run=dry_run, evict=evict, wait_s=wait_s)
+        return collect(
+            self._objects, roots=lambda: waiting_blocks(self._objects, now_s=self._now_s()), dry_run=dry_run, evict=evict, wait_s=wait_s
+        )
 
     def repair(self) -> Repaired:
         """Make the index anew from the packs. See ``repair.repair``."""
