@@ -392,3 +392,4 @@ app.command("bridgehead.cli.vault_policy:retain", name="retain", help="Forget wh
 app.command("bridgehead.cli.vault_policy:hold", name="hold", help="Hold a snapshot so that nothing can take it; release it; list holds.")
 app.command("bridgehead.cli.vault_policy:tier", name="tier", help="Move snapshots between hot, warm and cold vaults by age and access.")
 app.command("bridgehead.cli.vault_policy:drill", name="drill", help="Prove by restoring that the vault can be restored.")
+app.command("bridgehead.cli.vault_courier:app", name="courier", help="Ship a vault on drives, any of which may be lost within the parity.")
