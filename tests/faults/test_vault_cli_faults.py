@@ -59,7 +59,7 @@ class Commands:
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Commands:
-    """With a vault ``v`` and a checkpoint of 400 blocks, each in its own pack: a pack costs two disk syncs, so that there is time to kill."""
+    """With a vault ``v`` and a checkpoint of 400 blocks, each in its own pack: a pack costs two disk syncs: there is time to kill."""
     commands = Commands(tmp_path)
     draw = random.Random(3)
     (tmp_path / "ckpt").mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from bridgehead.kernel.ids import BlockId, Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.kernel.phrase import near_word
 from bridgehead.model.snapshot import FileEntry, Finding, Snapshot, SnapshotInfo, TensorEntry
 from bridgehead.vault import Damaged, Vault
+from bridgehead.vault.access import predicted_s, speed_bytes_per_s
 from bridgehead.vault.cut import MAX_BLOCK_BYTES
 from bridgehead.vault.landing import needed_bytes
 from bridgehead.vault.objects import parallel
@@ -70,6 +71,8 @@ class Shown(msgspec.Struct, frozen=True):
     Attributes:
         stored_bytes: what its blocks take in the vault, each once, shared with other snapshots or not.
         restored_bytes: the space that a restore takes; hard links and holes take none (V10).
+        earlier_saves: how many earlier saves have to be decoded for a restore, at most.
+        restore_s: how long a restore is predicted to take, by the last ones from this vault; None before the first one.
         findings: what was noticed about its files when they were saved (V07, V12).
     """
 
@@ -84,6 +87,8 @@ class Shown(msgspec.Struct, frozen=True):
     raw_bytes: int
     stored_bytes: int
     restored_bytes: int
+    earlier_saves: int
+    restore_s: float | None
     context: dict[str, str]
     incomplete: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -107,10 +112,13 @@ def show(vault: Vault, snapshot: Snapshot, *, hashes: bool) -> Shown:
         for file, (by_place, _) in zip(snapshot.files, found, strict=True)
         for tensor in file.tensors
     ]
-    return _shown(info, snapshot, tuple(tensors), tuple(fault for _, faults in found for fault in faults))
+    restore_s = predicted_s(info.raw_bytes, speed_bytes_per_s(vault.place.objects))
+    return _shown(info, snapshot, tuple(tensors), tuple(fault for _, faults in found for fault in faults), restore_s)
 
 
-def _shown(info: SnapshotInfo, snapshot: Snapshot, tensors: tuple[ShownTensor, ...], damage: tuple[str, ...]) -> Shown:
+def _shown(
+    info: SnapshotInfo, snapshot: Snapshot, tensors: tuple[ShownTensor, ...], damage: tuple[str, ...], restore_s: float | None
+) -> Shown:
     return Shown(
         id=info.id,
         workload=info.workload,
@@ -123,6 +131,8 @@ def _shown(info: SnapshotInfo, snapshot: Snapshot, tensors: tuple[ShownTensor, .
         raw_bytes=info.raw_bytes,
         stored_bytes=stored_bytes([snapshot]),
         restored_bytes=needed_bytes(snapshot),
+        earlier_saves=max((ref.generation for file in snapshot.files for ref in file.blocks), default=0),
+        restore_s=restore_s,
         context=snapshot.context,
         incomplete=snapshot.incomplete,
         findings=snapshot.findings or (),
@@ -193,11 +203,20 @@ def _stretches(file: FileEntry) -> Iterator[tuple[int, int]]:
 
 def pick_file(snapshot: Snapshot, path: str) -> FileEntry:
     """A file by its path, as the shell gives it. Raises VAULT_NOT_FOUND."""
-    for file in snapshot.files:
-        if on_disk(file.path) == path or file.path == path:
-            return file
-    paths = [file.path for file in snapshot.files]
-    raise missing("find a file", subject=f"{path!r} of {snapshot.id}", happened="the snapshot has no such file", remedy=_hint(path, paths))
+    return pick_files(snapshot, [path])[0]
+
+
+def pick_files(snapshot: Snapshot, paths: Iterable[str]) -> list[FileEntry]:
+    """Files by their paths, as the shell gives them or as the record does. Raises VAULT_NOT_FOUND for the first that is not there."""
+    known = {file.path: file for file in snapshot.files}
+    known |= {on_disk(file.path): file for file in snapshot.files}
+    found = []
+    for path in paths:
+        if path not in known:
+            subject, remedy = f"{path!r} of {snapshot.id}", _hint(path, [file.path for file in snapshot.files])
+            raise missing("find a file", subject=subject, happened="the snapshot has no such file", remedy=remedy)
+        found.append(known[path])
+    return found
 
 
 Picked = list[tuple[FileEntry, TensorEntry]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from cyclopts import App, Parameter
 from bridgehead.cli import vault_space
 from bridgehead.cli.options import JsonOption
 from bridgehead.cli.vault_context import CaptureGroup, restore_context
+from bridgehead.cli.vault_shards import ShardGroup, restore_share
 from bridgehead.cli.vault_signing import keep_signed, print_trust
 from bridgehead.kernel.errors import ExitCode
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
@@ -43,6 +43,7 @@ def save(
     site: Annotated[str | None, Parameter(env_var="BRIDGEHEAD_SITE")] = None,
     context: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="", show_default=False)] = (),
     capture: CaptureGroup = None,
+    shards: ShardGroup = None,
     json: JsonOption = False,
 ) -> int:
     """Save PATHS into VAULT as the state after a step. On return it is durable; given again, it changes nothing.
@@ -74,6 +75,8 @@ def save(
         progress.total_bytes = sum(source.size_bytes for source in sources)
         keep_signed(place)
         writer = Epoch(epoch) if epoch is not None else vaults.writing_epoch(place, workload_id)
+        if shards and shards.wanted(capturing=capturer is not None):
+            return shards.save(place, sources, workload=workload_id, step=step, epoch=writer, site=site_id, context=notes).report(json=json)
         saved = vaults.save(place, files, workload=workload_id, step=step, epoch=writer, site=site_id, context=notes)
         found = vault_alarms.alarms_after_save(place, saved.result.snapshot)
     snapshot, result = saved.result.snapshot, saved.result
@@ -141,6 +144,7 @@ def restore(
     tensor: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     context: Path | None = None,
     data: Path | None = None,
+    shard: str | None = None,
     json: JsonOption = False,
 ) -> int:
     """Write the snapshot NAME into a folder, which appears when all is verified and on disk.
@@ -153,9 +157,10 @@ def restore(
         tensor: only this tensor, bit for bit, in a file tensors.safetensors; may be given several times.
         context: instead of --to: write into this new folder what --capture kept, with the code checked out.
         data: where the data lies here, to be compared with the manifest that --capture kept; default where it was.
+        shard: only share I/N, beside those of others; all is there when the folder .bridgehead-restore in it is gone.
     """
     from bridgehead.app import vault_contents, vault_names, vaults
-    from bridgehead.cli.vault_display import Progress, entries, size
+    from bridgehead.cli.vault_display import Progress, entries, size, to_stdout
     from bridgehead.vault.context import own_paths
 
     if context is not None and (to or file or tensor):
@@ -171,21 +176,23 @@ def restore(
         _warn_evidence(snapshot.id, counts=found.counts)
         if context is not None:
             return restore_context(place, snapshot, to=context, data=data, json=json)
+        if shard:
+            return restore_share(place, snapshot, to=to, shard=shard, alone=not (file or tensor or to == STDOUT), json=json)
         if tensor:
             picked = vault_contents.pick_tensors(snapshot, tensor, files=file)
             pieces = vault_contents.tensor_file(place, snapshot, picked)
             progress.total_bytes = sum(one.size_bytes for _, one in picked)
             if to == STDOUT:
-                return _to_stdout(pieces)
+                return to_stdout(pieces)
             vault_contents.write_tensors(pieces, to=Path(to))
             written, chosen = [vault_contents.TENSOR_FILE], [picked[0][0]]
         else:
-            chosen = [vault_contents.pick_file(snapshot, path) for path in dict.fromkeys(file or own_paths(snapshot))]
+            chosen = vault_contents.pick_files(snapshot, dict.fromkeys(file or own_paths(snapshot)))
             progress.total_bytes = sum(one.size_bytes for one in chosen)
             if to == STDOUT:
                 if len(file) != 1:
                     raise vaults.usage("restore", subject="--to -", happened="stdout holds one file", remedy="Give one --file.")
-                return _to_stdout(place.read(snapshot, chosen[0]))
+                return to_stdout(place.read(snapshot, chosen[0]))
             written = [one.path for one in chosen]
             vaults.restore(
                 place,
@@ -373,14 +380,6 @@ def _refuse_inside(vault: str, to: str) -> None:
         raise usage("restore", subject=to, happened="it lies inside the vault", remedy="Name a folder outside of it.")
 
 
-def _to_stdout(pieces: Iterable[bytes | memoryview]) -> int:
-    out = sys.stdout.buffer
-    for piece in pieces:
-        out.write(piece)
-    out.flush()
-    return ExitCode.DONE
-
-
 app.command("bridgehead.cli.vault_init:init", name="init", help="Make VAULT. Does nothing when it is a vault already.")
 app.command("bridgehead.cli.vault_keys:app", name="keys", help="Who can open an encrypted vault; who signs snapshots.")
 
@@ -392,4 +391,5 @@ app.command("bridgehead.cli.vault_policy:retain", name="retain", help="Forget wh
 app.command("bridgehead.cli.vault_policy:hold", name="hold", help="Hold a snapshot so that nothing can take it; release it; list holds.")
 app.command("bridgehead.cli.vault_policy:tier", name="tier", help="Move snapshots between hot, warm and cold vaults by age and access.")
 app.command("bridgehead.cli.vault_policy:drill", name="drill", help="Prove by restoring that the vault can be restored.")
+app.command("bridgehead.cli.vault_shards:commit", name="commit", help="Close a snapshot that several shards have saved together.")
 app.command("bridgehead.cli.vault_courier:app", name="courier", help="Ship a vault on drives, any of which may be lost within the parity.")
