@@ -14,6 +14,7 @@ from bridgehead.app.vault_copies import Copied
 from bridgehead.app.vault_diff import Change, Comparison, Difference
 from bridgehead.app.vault_status import Listing, VaultStatus, WorkloadStatus
 from bridgehead.app.vault_tiers import TierStatus
+from bridgehead.kernel.errors import ExitCode
 from bridgehead.kernel.quantity import format_bytes, format_duration
 from bridgehead.model.snapshot import FileEntry, Snapshot, SnapshotInfo
 from bridgehead.vault import VerifyReport
@@ -296,3 +297,12 @@ def _workload_rows(one: WorkloadStatus) -> list[tuple[str, str]]:
         rows.append(("  receipt", f"{replica.site} holds step {replica.step}: {lag}"))
     rows += [("  DAMAGE", clean(text)) for text in one.damage]
     return rows
+
+
+def to_stdout(pieces: Iterable[bytes | memoryview]) -> int:
+    """Write bytes as they are. Returns the exit code."""
+    out = sys.stdout.buffer
+    for piece in pieces:
+        out.write(piece)
+    out.flush()
+    return ExitCode.DONE
