@@ -97,12 +97,13 @@ class Replication:
         for snapshot in wanted:
             try:
                 with space_named():
-                    if self._bring(snapshot):
+                    brought = self._bring(snapshot)
+                    if brought:
                         copied.append(snapshot)
                         say(f"{snapshot.id} copied")
                     else:
                         present += 1
-                    if self._heal or (self.site, snapshot.id) not in receipts:
+                    if self._heal or brought or (self.site, snapshot.id) not in receipts:
                         healed += self._prove(snapshot)
                         given += (self.site, snapshot.id) not in receipts
             except _DamagedAt as fault:

@@ -30,6 +30,13 @@ def is_alive(driver: DriverIdentity) -> bool:
     return _start_ticks(driver.pid) == ticks
 
 
+def is_surely_dead(driver: DriverIdentity) -> bool:
+    """True only when this very machine, since it was started and from this pid namespace, shows that the process is gone."""
+    boot, _, rest = driver.started.partition(":")
+    ticks, _, namespace = rest.partition(":")
+    return boot == _boot_id() and namespace == _pid_namespace() and _start_ticks(driver.pid) != ticks
+
+
 def _boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 

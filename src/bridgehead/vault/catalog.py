@@ -23,6 +23,8 @@ from bridgehead.vault.restore import pieces
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of, spoiled
 
 _CACHED_RECORDS: Final = 256
+_CACHED_FILES: Final = 100_000
+"""Of all records together: about 50 MB."""
 
 
 class PassedOver(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ class Catalog:
         self._fences = fences
         self._records: OrderedDict[SnapshotId, Snapshot] = OrderedDict()
         self._lock = threading.Lock()
+        self._news = objects.news
 
     def snapshot(self, snapshot: SnapshotId) -> Snapshot:
         """The whole record. Raises NotFound, Damaged."""
@@ -62,8 +65,11 @@ class Catalog:
         return found
 
     def remembered(self, snapshot: SnapshotId) -> Snapshot | None:
-        """The record, when this process has read or committed it."""
+        """The record, when this process has read or committed it, and nothing was removed since by a collection that is known of."""
         with self._lock:
+            if self._news != self._objects.news:
+                self._news = self._objects.news
+                self._records.clear()
             found = self._records.get(snapshot)
             if found is not None:
                 self._records.move_to_end(snapshot)
@@ -73,7 +79,9 @@ class Catalog:
         """The record is committed in this vault and intact."""
         with self._lock:
             self._records[snapshot.id] = snapshot
-            if len(self._records) > _CACHED_RECORDS:
+            while len(self._records) > 1 and (
+                len(self._records) > _CACHED_RECORDS or sum(len(one.files) for one in self._records.values()) > _CACHED_FILES
+            ):
                 self._records.popitem(last=False)
 
     def forget(self, snapshot: SnapshotId) -> None:
@@ -88,11 +96,20 @@ class Catalog:
 
     def find(self, snapshot: SnapshotId) -> SnapshotInfo | None:
         """The snapshot with its standing; None when the vault lacks it. Raises Damaged."""
+        if not self.is_there(snapshot):
+            return None
         try:
             found = self.snapshot(snapshot)
         except NotFound:
             return None
-        return self._info(found, self._fences.newest(found.workload))
+        return self._info(found, self._fences.newest(found.workload), doubting=True)
+
+    def is_there(self, snapshot: SnapshotId) -> bool:
+        """Whether the vault has the record now: another process may have forgotten it. Asks the store."""
+        if self._objects.blobs.size(snapshot_name(snapshot).key) is not None:
+            return True
+        self.forget(snapshot)
+        return False
 
     def newest(self, workload: WorkloadId) -> SnapshotInfo | None:
         """The newest usable snapshot. Two listings when nothing is new."""
@@ -161,8 +178,8 @@ class Catalog:
             return PassedOver(name.key, f"{len(lacking)} blocks are missing, torn or damaged{first}", info)
         return info
 
-    def _info(self, snapshot: Snapshot, fence: Fence | None) -> SnapshotInfo:
-        verified = not snapshot.incomplete and not self._objects.lacking(blocks_of(snapshot))
+    def _info(self, snapshot: Snapshot, fence: Fence | None, *, doubting: bool = False) -> SnapshotInfo:
+        verified = not snapshot.incomplete and not self._objects.lacking(blocks_of(snapshot), doubting=doubting)
         return info_of(snapshot, verified=verified, counts=counting(fence)(snapshot_name(snapshot.id)))
 
 

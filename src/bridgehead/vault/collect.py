@@ -7,6 +7,7 @@ space; blocks that are needed move out of packs that hold little else; one index
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -16,7 +17,7 @@ from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
 from bridgehead.model.snapshot import BlockRef
 from bridgehead.ports.blobs import Blobs
-from bridgehead.vault.gate import WAIT_S, alone, note_removal
+from bridgehead.vault.gate import WAIT_S, about_to_be_committed, alone, note_removal
 from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, SNAPSHOTS_PREFIX, pack_key, pack_of_key, snapshot_name_of_key
 from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.packindex import index_key_of
@@ -84,7 +85,7 @@ def collect(objects: Objects, *, roots: Roots, dry_run: bool = False, evict: boo
     if dry_run:
         return _report(_plan(objects, _needed(objects, roots)), dry_run=True)
     with alone(objects, TRIED, evict=evict, wait_s=wait_s) as set_aside:
-        plan = _plan(objects, _needed(objects, roots))
+        plan = _plan(objects, _needed(objects, lambda: (*roots(), *about_to_be_committed(objects))))
         new, retained = _carry_out(objects, plan) if plan.remove or plan.repack or _index_is_scattered(objects) else ([], [])
     return _report(plan, dry_run=False, new=new, retained=retained, set_aside=set_aside)
 
@@ -113,12 +114,14 @@ def _plan(objects: Objects, needed: Mapping[BlockId, BlockRef]) -> _Plan:
     objects.index.refresh()
     packs, unreadable = _listed(objects)
     live = {pack.id: sum(entry.size_bytes for entry in pack.entries if entry.block in needed) for pack in packs}
+    unsound = _unsound(objects, packs, needed)
     homes: set[BlockId] = set()
     keep, remove, repack = [], [], []
-    for pack in sorted(packs, key=lambda pack: (-live[pack.id], pack.id)):
-        # A block that lies in several packs is needed once.
+    for pack in sorted(packs, key=lambda pack: (pack.id in unsound, -live[pack.id], pack.id)):
+        # A block that lies in several packs is needed once; but only an intact copy makes the others superfluous.
         mine = [entry for entry in pack.entries if entry.block in needed and entry.block not in homes]
-        homes.update(entry.block for entry in mine)
+        if pack.id not in unsound:
+            homes.update(entry.block for entry in mine)
         if not mine:
             remove.append(pack)
         elif sum(entry.size_bytes for entry in mine) < REPACK_BELOW * pack.size_bytes and len(mine) < len(pack.entries):
@@ -126,6 +129,21 @@ def _plan(objects: Objects, needed: Mapping[BlockId, BlockRef]) -> _Plan:
         else:
             keep.append(pack)
     return _Plan(tuple(keep), tuple(remove), tuple(repack), tuple(unreadable))
+
+
+def _unsound(objects: Objects, packs: Sequence[Pack], needed: Mapping[BlockId, BlockRef]) -> set[PackId]:
+    """Of the packs that share needed blocks with others, those that the store does not read back whole."""
+    times = Counter(entry.block for pack in packs for entry in pack.entries if entry.block in needed)
+    shared = [pack for pack in packs if any(times[entry.block] > 1 for entry in pack.entries)]
+
+    def whole(pack: Pack) -> bool:
+        try:
+            found = objects.blobs.digest(pack_key(pack.id))
+        except NotFound:
+            return False
+        return (found.blake3, found.size_bytes) == (pack.id, pack.size_bytes)
+
+    return {pack.id for pack, sound in zip(shared, parallel(whole, shared), strict=True) if not sound}
 
 
 def _listed(objects: Objects) -> tuple[list[Pack], list[str]]:
@@ -208,7 +226,7 @@ def _report(
     new_bytes = sum(pack.size_bytes for pack in new)
     return Collected(
         dry_run=dry_run,
-        removed_packs=len(plan.remove) - len(retained),
+        removed_packs=sum(1 for pack in plan.remove if pack_key(pack.id) not in retained),
         repacked_packs=len(plan.repack),
         freed_bytes=gone_bytes - new_bytes,
         kept_packs=len(plan.keep) + len(new),

@@ -25,7 +25,7 @@ from bridgehead.vault.codec import Base, Candidate, Codec, Hint, encode
 from bridgehead.vault.memory import Budget, working_bytes
 from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.pairing import Family, Guess, Slot, slot_of
-from bridgehead.vault.reader import Kept, Reader
+from bridgehead.vault.reader import SMALL_BYTES, Kept, Reader
 from bridgehead.vault.receipts import receipt_names
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.snapshots import refs_of
@@ -108,7 +108,8 @@ class _Save:
         self._hints: dict[tuple[str, str, int], Hint] = {}
 
     def run(self) -> tuple[list[Stored], tuple[BlockRef, ...]]:
-        parallel(self._store_family, self._family.members(), workers=ENCODERS)
+        small = sum(piece.size_bytes for piece in self._pieces) < SMALL_BYTES
+        parallel(self._store_family, self._family.members(), workers=1 if small else ENCODERS)
         counted: set[BlockId] = set()
         result = []
         for index, piece in enumerate(self._pieces):

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from bridgehead.kernel.errors import Conflict, NotFound, PortError
-from bridgehead.vault.layout import CLOSING_PREFIX, COLLECTION_PREFIX, EVICTED_PREFIX, RESERVE_BYTES, RESERVE_KEY, SESSIONS_PREFIX
+from bridgehead.kernel.ids import WorkloadId
+from bridgehead.model.snapshot import BlockRef
+from bridgehead.vault.layout import (
+    CLOSING_PREFIX,
+    COLLECTION_PREFIX,
+    EVICTED_PREFIX,
+    RESERVE_BYTES,
+    RESERVE_KEY,
+    SESSIONS_PREFIX,
+    SNAPSHOTS_PREFIX,
+    snapshot_name_of_key,
+)
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged
-from bridgehead.vault.sessions import DONE, GATE_KEY, GATE_POLL_S, SessionRecord, collections_in, open_gate, session_record
+from bridgehead.vault.sessions import DONE, GATE, GATE_POLL_S, SessionRecord, gate_holder, removals_in, session_record, who
+from bridgehead.vault.snapshots import blocks_of, decode_snapshot
 
 WAIT_S: Final = 10.0
 
@@ -29,44 +42,40 @@ def alone(objects: Objects, what: str, *, evict: bool = False, wait_s: float = W
     """
     objects.blobs.delete(RESERVE_KEY)  # on a full disk, this is what makes the first write possible
     with session_record(what) as mine:
-        _close_gate(objects, mine)
+        gate = f"{GATE}{mine.id}"
         try:
+            _close_gate(objects, gate, mine)
             set_aside = _wait_for_writers(objects, what, evict=evict, wait_s=wait_s)
-            objects.seen_collections(-1)  # what is known from before is not good enough to remove anything by
+            objects.seen_collections(None)  # what is known from before is not good enough to remove anything by
             yield set_aside
         except Exception:
             with suppress(PortError):  # the first error is the one to be told
-                open_gate(objects)
+                objects.blobs.delete(gate)
+                objects.blobs.put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
             raise
-        open_gate(objects)
+        objects.blobs.delete(gate)
     objects.blobs.put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
 
 
 def note_removal(objects: Objects) -> None:
     """Something is going to be removed: what others know of the vault is worth nothing from now on."""
-    marks = [key for key in objects.blobs.list(COLLECTION_PREFIX) if key.startswith(DONE)]
-    objects.blobs.put_new(f"{DONE}{collections_in(set(marks)) + 1:08d}", b"done")
-    for key in marks:
+    older = removals_in(objects.blobs.list(COLLECTION_PREFIX))
+    objects.blobs.put_new(f"{DONE}{secrets.token_hex(16)}", b"done")
+    for key in older:
         objects.blobs.delete(key)
 
 
-def _close_gate(objects: Objects, mine: SessionRecord) -> None:
-    for _ in range(2):
-        if objects.add(GATE_KEY, mine):
-            return
-        try:
-            other = objects.record(GATE_KEY, SessionRecord)
-        except NotFound:
-            continue
-        if not other.is_over:
-            raise Conflict(
-                f"somebody is alone with the vault: {_who(other)}",
-                tried=mine.what,
-                subject=GATE_KEY,
-                remedy=f"Wait for it. When that process is surely dead, delete {GATE_KEY} from the vault and try again.",
-            )
-        open_gate(objects)
-    raise Conflict("somebody else came first", tried=mine.what, subject=GATE_KEY, remedy="Wait for it.")
+def _close_gate(objects: Objects, gate: str, mine: SessionRecord) -> None:
+    """One's own first, then a look for others: of two that come at once, at least one sees the other and withdraws."""
+    objects.add(gate, mine)
+    others = [found for key in objects.blobs.list(COLLECTION_PREFIX) if key != gate and (found := gate_holder(objects, key)) is not None]
+    if others:
+        raise Conflict(
+            f"somebody is alone with the vault: {'; '.join(others)}",
+            tried=mine.what,
+            subject=COLLECTION_PREFIX,
+            remedy=f"Wait for it. When that process is surely dead, delete its {GATE}... from the vault and try again.",
+        )
 
 
 def _wait_for_writers(objects: Objects, what: str, *, evict: bool, wait_s: float) -> tuple[str, ...]:
@@ -76,14 +85,17 @@ def _wait_for_writers(objects: Objects, what: str, *, evict: bool, wait_s: float
         if not writing or time.monotonic() >= deadline_s:
             break
         time.sleep(GATE_POLL_S)
-    left = {session: who for session, who in writing.items() if not (evict and _evicted(objects, session))}
-    if left:
+    if writing and not evict:
         raise Conflict(
-            f"still writing: {'; '.join(left.values())}",
+            f"still writing: {'; '.join(writing.values())}",
             tried=what,
             subject=SESSIONS_PREFIX,
             remedy="Wait until they have ended. --evict sets those aside that will never end: they are refused at their commit.",
         )
+    for session in writing:
+        # Noted first: one that looks later is refused, and what one commits that has looked before stands in its closing mark.
+        objects.blobs.put_new(f"{EVICTED_PREFIX}{session}", b"evicted")
+        objects.blobs.delete(f"{SESSIONS_PREFIX}{session}")
     return tuple(writing.values())
 
 
@@ -100,22 +112,30 @@ def _writers(objects: Objects) -> dict[str, str]:
             found[session] = f"somebody whose record {key} cannot be read"
             continue
         if not record.is_over:
-            found[session] = _who(record)
+            found[session] = who(record)
         else:
             for prefix in (CLOSING_PREFIX, EVICTED_PREFIX, SESSIONS_PREFIX):
                 objects.blobs.delete(f"{prefix}{session}")
     return found
 
 
-def _evicted(objects: Objects, session: str) -> bool:
-    """False when it is just about to commit: then it has to be waited for."""
-    objects.blobs.put_new(f"{EVICTED_PREFIX}{session}", b"evicted")
-    if objects.blobs.size(f"{CLOSING_PREFIX}{session}") is not None:
-        return False
-    objects.blobs.delete(f"{SESSIONS_PREFIX}{session}")
-    return True
+def about_to_be_committed(objects: Objects) -> Iterator[BlockRef]:
+    """What writers need that were set aside at the very moment of their commit: it may still happen, and must find all of it.
 
-
-def _who(record: SessionRecord) -> str:
-    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.since_s))
-    return f"process {record.writer.pid} on {record.writer.host}, since {since} ({record.what})"
+    Raises Conflict for a mark that says nothing of the kind.
+    """
+    for mark in objects.blobs.list(CLOSING_PREFIX):
+        try:
+            key, _, record = objects.blobs.get(mark).partition(b"\n")
+        except NotFound:
+            continue
+        text = key.decode("utf-8", "replace")
+        name = snapshot_name_of_key(WorkloadId(text.split("/")[1]), text) if text.startswith(SNAPSHOTS_PREFIX) else None
+        if name is None:
+            raise Conflict(
+                "somebody is committing something else than a snapshot",
+                tried="collect what no snapshot needs",
+                subject=mark,
+                remedy=f"Wait for it. When that process is surely dead, delete {mark} from the vault and try again.",
+            )
+        yield from blocks_of(decode_snapshot(record, name))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -80,8 +80,8 @@ def place_hold(objects: Objects, hold: Hold) -> str:
     return key
 
 
-def forget_unless_held(objects: Objects, snapshot: SnapshotId, *, now_s: float) -> None:
-    """Delete a snapshot's record. Raises Conflict when a hold is in force, NotFound when there is no such snapshot."""
+def forget_unless_held(objects: Objects, snapshot: SnapshotId, *, now_s: float, before: Callable[[], None]) -> None:
+    """Delete a snapshot's record, after ``before``. Raises Conflict when a hold is in force, NotFound when there is no such snapshot."""
     name = snapshot_name(snapshot)
     mark = f"{FORGETTING_PREFIX}{name.id}/{secrets.token_hex(8)}"
     if objects.blobs.size(name.key) is None:
@@ -95,6 +95,7 @@ def forget_unless_held(objects: Objects, snapshot: SnapshotId, *, now_s: float) 
                 subject=snapshot,
                 remedy="`bridgehead vault hold VAULT` lists holds with their reasons; whoever placed it may release it.",
             )
+        before()
         objects.blobs.delete(name.key)
     finally:
         objects.blobs.delete(mark)

@@ -54,7 +54,11 @@ class Objects:
         self._present: set[PackId] = set()
         self._bad_packs: set[PackId] = set()
         self._suspect: set[BlockId] = set()
-        self._collections = 0
+        self._collections: frozenset[str] | None = frozenset()
+        self.news = 0
+        """How often what was known has become worthless: who remembers something else of this vault looks here."""
+        self.unended: set[str] = set()
+        """Sessions of this process that are over and could not be removed: others take it for a writer until they are."""
         self._busy: set[PackId] = set()
         self._freed = threading.Condition()
 
@@ -69,10 +73,16 @@ class Objects:
         if pack in self._bad_packs:
             return False
         if pack not in self._present:
-            known = self.index.pack(pack)
-            if known is None or self.blobs.size(pack_key(pack)) != known.size_bytes:
+            known, news = self.index.pack(pack), self.news
+            if known is None:
                 return False
-            self._present.add(pack)
+            size_bytes = self.blobs.size(pack_key(pack))
+            if size_bytes is None:
+                self._gone(pack)
+            if size_bytes != known.size_bytes:
+                return False
+            if news == self.news:
+                self._present.add(pack)
         return True
 
     def suspect_pack(self, pack: PackId) -> None:
@@ -121,25 +131,33 @@ class Objects:
                 self._busy.discard(pack)
                 self._freed.notify_all()
 
-    def seen_collections(self, count: int) -> None:
-        """So many collections have removed something: when that is news, what this process knows is worth nothing."""
-        if count != self._collections:
-            self._collections = count
+    def seen_collections(self, marks: frozenset[str] | None) -> None:
+        """These collections have removed something: when one is news (and for None), what this process knows is worth nothing."""
+        if marks is None or marks != self._collections:
+            self._collections = marks
+            self.news += 1
             self._present.clear()
+            self._bad_packs.clear()
+            self._suspect.clear()
             self.index.forget()
 
     def read_block(self, block: BlockId, size_bytes: int, *, owner: Snapshot) -> bytes:
         """The block's bytes, verified, from the first place that gives them right. Raises Damaged, naming file and tensors (V22, V31)."""
         fault = "the block is missing"
-        for place in self._places(block):
-            if place.size_bytes != size_bytes:
-                fault = f"the block has {place.size_bytes} bytes instead of {size_bytes}"
-                continue
-            found = self._read(block, place)
-            if isinstance(found, bytes):
-                self._suspect.discard(block)
-                return found
-            fault = found.happened
+        for _ in range(2):  # a collection may have moved it since the index was read
+            moved = False
+            for place in self._places(block):
+                if place.size_bytes != size_bytes:
+                    fault = f"the block has {place.size_bytes} bytes instead of {size_bytes}"
+                    continue
+                found = self._read(block, place)
+                if isinstance(found, bytes):
+                    self._suspect.discard(block)
+                    return found
+                fault, moved = found.happened, moved or isinstance(found, NotFound)
+            if not moved:
+                break
+            self.index.refresh()
         raise self._found_damaged(block, fault, owner)
 
     def fetch_block(self, block: BlockId, *, owner: Snapshot) -> bytes:
@@ -149,8 +167,15 @@ class Objects:
             return self.read_block(block, places[0].size_bytes if places else 0, owner=owner)
         try:
             return self._segment(block, places[0])
-        except (Damaged, NotFound) as error:
+        except NotFound:
+            return self.read_block(block, places[0].size_bytes, owner=owner)
+        except Damaged as error:
             raise self._found_damaged(block, error.happened, owner) from error
+
+    def _gone(self, pack: PackId) -> None:
+        """Removed, or moved into another pack by a collection, which the index tells."""
+        self._present.discard(pack)
+        self.index.drop(pack)
 
     def _places(self, block: BlockId) -> tuple[Place, ...]:
         """Those in packs that are not known to be bad come first."""
@@ -175,7 +200,7 @@ class Objects:
         try:
             sealed = self.blobs.get_range(pack_key(place.pack), place.offset_bytes, wanted)
         except NotFound:
-            self._present.discard(place.pack)
+            self._gone(place.pack)
             raise NotFound(f"pack {place.pack} is missing", tried="read a block", subject=block) from None
         if len(sealed) == wanted:
             try:
@@ -219,7 +244,7 @@ class Objects:
         try:
             found = self.blobs.digest(pack_key(pack))
         except NotFound:
-            self._present.discard(pack)
+            self._gone(pack)
             return False
         if known is None or (found.blake3, found.size_bytes) != (pack, known.size_bytes):
             self._bad_packs.add(pack)
@@ -240,20 +265,36 @@ class Objects:
         """The error for an object that is what its name says and does not give the block that it should."""
         return self._found_damaged(ref.stored, f"the encoded block cannot be decoded: {why}", owner)
 
-    def lacking(self, refs: Iterable[BlockRef]) -> list[BlockRef]:
-        """Those that are missing or have the wrong size. Asks the store only about packs that this process does not know."""
+    def lacking(self, refs: Iterable[BlockRef], *, doubting: bool = False) -> list[BlockRef]:
+        """Those that are missing or have the wrong size. Asks the store only about packs that this process does not know.
+
+        Args:
+            doubting: have what was found damaged before proved once more: somebody may have healed it.
+        """
         refs = list(refs)
         if any(not self.index.places(ref.block) for ref in refs):
             self.index.refresh()
+        self._look_for(refs)
+        if doubting:
+            doubted = {p.pack for ref in refs if not self.holds(ref.block, ref.size_bytes) for p in self.index.places(ref.block)}
+            parallel(self._proved, sorted(doubted))
+        lacking = [ref for ref in refs if not self.holds(ref.block, ref.size_bytes)]
+        if not any(not self.index.places(ref.block) for ref in lacking):
+            return lacking
+        self.index.refresh()  # their packs are gone: a collection may have moved them
+        self._look_for(lacking)
+        return [ref for ref in lacking if not self.holds(ref.block, ref.size_bytes)]
+
+    def _look_for(self, refs: Sequence[BlockRef]) -> None:
         homes = {place.pack for ref in refs for place in self.index.places(ref.block)}
         parallel(self.has_pack, sorted(homes - self._present))
-        return [ref for ref in refs if not self.holds(ref.block, ref.size_bytes)]
 
     def commit(self, key: str, record: bytes) -> bool:
         """Write a record create-only and read it back (V21). False when there is one already; its content is not compared."""
         if not self.blobs.put_new(key, record):
             return False
         if self.blobs.get(key) != record:
+            self.blobs.delete(key)  # our own: it would stand in the way for ever
             raise damaged(
                 key, "the record reads back differently from what was written", remedy="Look at the store; do not use this vault."
             )

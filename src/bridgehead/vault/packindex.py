@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import msgspec
@@ -19,6 +20,9 @@ from bridgehead.vault.layout import INDEX_PREFIX
 from bridgehead.vault.packs import Pack
 from bridgehead.vault.records import Damaged, damaged
 
+_LOOKS: Final = 5
+"""A collection replaces the index once; more than a few in a row are not to be expected."""
+_READERS: Final = 8
 _PACKS: Final = msgspec.msgpack.Decoder(tuple[Pack, ...])
 
 
@@ -58,20 +62,39 @@ class PackIndex:
             return tuple(self._packs.values())
 
     def refresh(self) -> None:
-        """Read what others have added since. One listing, and one read for each new object."""
-        for key in self._blobs.list(INDEX_PREFIX):
-            if key in self._read:
-                continue
-            try:
-                packs = read_index(self._blobs, key)
-            except NotFound:
-                continue  # put together with others in this moment: the next look finds what replaced it
-            except Damaged as error:
-                self.damages[key] = error.happened
-                continue
-            self._learn(packs)
-            self._read.add(key)
-            self.damages.pop(key, None)
+        """Read what others have added since. One listing, and one read for each new object; again when one was replaced meanwhile."""
+        for _ in range(_LOOKS):
+            new = [key for key in self._blobs.list(INDEX_PREFIX) if key not in self._read]
+            with ThreadPoolExecutor(_READERS, thread_name_prefix="index") as pool:
+                whole = list(pool.map(self._take, new)) if len(new) > 1 else [self._take(key) for key in new]
+            if all(whole):
+                return
+
+    def _take(self, key: str) -> bool:
+        """False when it was put together with others in this moment: the next listing shows what replaced it."""
+        try:
+            packs = read_index(self._blobs, key)
+        except NotFound:
+            return False
+        except Damaged as error:
+            self.damages[key] = error.happened
+            return True
+        self._learn(packs)
+        self._read.add(key)
+        self.damages.pop(key, None)
+        return True
+
+    def drop(self, pack: PackId) -> None:
+        """It is gone. The next look reads everything anew: it may come back, or its blocks lie elsewhere."""
+        with self._lock:
+            self._read.clear()
+            known = self._packs.pop(pack, None)
+            for entry in known.entries if known is not None else ():
+                left = tuple(place for place in self._places.get(entry.block, ()) if place.pack != pack)
+                if left:
+                    self._places[entry.block] = left
+                else:
+                    self._places.pop(entry.block, None)
 
     def add(self, packs: Iterable[Pack]) -> int:
         """Write down where the blocks of these packs are, and read it back. Returns the bytes written, 0 when that was known.

@@ -69,10 +69,31 @@ class OpenPack:
         self._data += sealed
 
     def close(self, cipher: Cipher) -> tuple[Pack, bytearray]:
-        """What is in it, and all its bytes."""
+        """What is in it, and all its bytes. Raises Damaged when a block is not any more what it was when it came: memory fails, too, and
+        after this the hash of the pack would vouch for it."""
+        for entry in self._entries:
+            if not holds(memoryview(self._data), entry, cipher):
+                raise damaged(
+                    f"block {entry.block}",
+                    "it changed in memory before it was stored",
+                    remedy="Nothing was committed. Look at the memory of this machine before you save again.",
+                )
         table = cipher.seal(msgspec.msgpack.encode(self._entries), label=TABLE_LABEL)
         self._data += table + _LENGTH.pack(len(table)) + END
         return Pack(bytes.fromhex(block_hash(memoryview(self._data))), len(self._data), tuple(self._entries)), self._data
+
+
+def holds(data: bytes | memoryview, entry: Entry, cipher: Cipher) -> bool:
+    """Whether the entry's bytes in a whole pack are the block that the entry names."""
+    try:
+        return (
+            block_hash(
+                cipher.open(data[entry.offset_bytes : entry.offset_bytes + entry.size_bytes + cipher.overhead_bytes], label=entry.block)
+            )
+            == entry.block
+        )
+    except BadSeal:
+        return False
 
 
 def read_table(pack: PackId, size_bytes: int, read: Callable[[int, int], bytes], cipher: Cipher) -> Pack:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.vault.memory import Budget, working_bytes
-from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.objects import WORKERS, Objects, parallel
 from bridgehead.vault.snapshots import refs_of
 
 T = TypeVar("T")
@@ -20,6 +20,10 @@ U = TypeVar("U")
 
 DECODERS: Final = (os.cpu_count() or 1) + 1
 """Threads that decode: one more than there are processors, for the disk."""
+
+
+SMALL_BYTES: Final = 1 << 20
+"""So little is read by one thread: more would cost more than they bring."""
 
 
 class Kept:
@@ -101,8 +105,9 @@ class Reader:
             with budget.hold(self.cost_bytes(related)):
                 self._decode(related, use_all)
 
-        parallel(one, encoded, workers=DECODERS)
-        parallel(one, plain)
+        small = sum(ref_of(item).size_bytes for item in items) < SMALL_BYTES
+        parallel(one, encoded, workers=1 if small else DECODERS)
+        parallel(one, plain, workers=1 if small else WORKERS)
 
     def many(self, refs: Sequence[BlockRef]) -> dict[BlockId, bytes]:
         """The plain bytes of blocks that belong together. The caller holds a budget for them. Raises Damaged."""

@@ -45,14 +45,19 @@ def repair(objects: Objects) -> Repaired:
         audits = parallel(partial(audit_pack, objects, read_data=True), ids)
         whole = [audit for audit in audits if not audit.fault and audit.entries]
         intact = {entry.block for audit in whole for entry in audit.entries}
-        damaged = [audit for audit in audits if audit.fault and audit.entries]
+        once = [audit.pack for audit in audits if audit.fault and audit.entries]
+        again = parallel(partial(audit_pack, objects, read_data=True), once)  # one bad read is no reason to remove a pack
+        whole += [audit for audit in again if not audit.fault]
+        intact |= {entry.block for audit in again if not audit.fault for entry in audit.entries}
+        damaged = [audit for audit in again if audit.fault and audit.entries]
         new, saved = _save_intact(objects, damaged, intact)
         packs = [_pack(objects, audit) for audit in whole] + new
         note_removal(objects)
         old = list(objects.blobs.list(INDEX_PREFIX))
         objects.index.add(packs)
+        kept = index_key_of(packs)
         for key in old:
-            if key != index_key_of(packs):
+            if key != kept:
                 objects.blobs.delete(key)
         for audit in damaged:
             objects.blobs.delete(pack_key(audit.pack))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bridgehead.kernel.errors import NotFound
+from bridgehead.kernel.errors import NotFound, Transient
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault.catalog import Catalog
@@ -62,7 +62,7 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
         unsent = _send(snapshot, missing, source.objects, target.objects, pace)
         if unsent:
             return sum(pack.size_bytes for pack in unsent)
-        if target.catalog.remembered(snapshot.id) is None:
+        if not target.catalog.is_there(snapshot.id):
             name = snapshot_name(snapshot.id)
             record = source.objects.blobs.get(name.key)
             decode_snapshot(record, name)
@@ -70,8 +70,7 @@ def replicate(snapshot: Snapshot, *, source: Place, target: Place, pace: Pace) -
             if session.commit(name.key, record):
                 pace.written(len(record))
                 target.catalog.remember(snapshot)
-            else:
-                target.catalog.snapshot(snapshot.id)  # there already: it must be intact
+        target.catalog.snapshot(snapshot.id)  # also one that was there already must be intact
     return 0
 
 
@@ -107,11 +106,10 @@ def missing_packs(snapshot: Snapshot, source: Objects, target: Objects) -> list[
     Raises Damaged for a block that the source does not have.
     """
     packs: dict[str, Pack] = {}
-    for ref in target.lacking({ref.block: ref for ref in blocks_of(snapshot)}.values()):
+    wanted = target.lacking({ref.block: ref for ref in blocks_of(snapshot)}.values())
+    source.lacking(wanted)  # brings the index up to date where a collection has moved something
+    for ref in wanted:
         places = source.index.places(ref.block)
-        if not places:
-            source.index.refresh()
-            places = source.index.places(ref.block)
         if any(place.pack in packs for place in places):
             continue
         pack = next((found for place in places if source.has_pack(place.pack) and (found := source.index.pack(place.pack))), None)
@@ -154,7 +152,10 @@ def _whole(pack: Pack, snapshot: Snapshot, source: Objects) -> bytes:
     try:
         data = source.blobs.get(pack_key(pack.id))
     except NotFound:
-        data = b""
+        source.lacking(blocks_of(snapshot))
+        raise Transient(
+            "a collection at the source has moved it", tried="replicate a snapshot", subject=pack_key(pack.id), remedy="Do it again."
+        ) from None
     if block_hash(data) == pack.id:
         return data
     source.suspect_pack(pack.id)

@@ -19,7 +19,7 @@ from bridgehead.vault.formats import OPAQUE, Contents, examine
 from bridgehead.vault.layout import MAX_EPOCH, MAX_STEP, SnapshotName, content_digest
 from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.paths import path_fault
-from bridgehead.vault.records import encode
+from bridgehead.vault.records import damaged, encode
 from bridgehead.vault.sources import Source, bad_input
 from bridgehead.vault.tracked import UnreadSource
 from bridgehead.vault.writing import Writing, open_writing
@@ -159,9 +159,21 @@ def commit(writing: Writing, catalog: Catalog, stored: StoredFiles, order: SaveO
     findings = findings_of(stored.files, stored.incomplete, catalog.contents(snapshot))
     snapshot = msgspec.structs.replace(snapshot, findings=findings or msgspec.UNSET, incomplete=incomplete(findings))
     if not writing.commit(name.key, encode(snapshot)):
+        _check_whole(writing, catalog.snapshot(name.id))
         return catalog.snapshot(name.id)
     catalog.remember(snapshot)
     return snapshot
+
+
+def _check_whole(writing: Writing, snapshot: Snapshot) -> None:
+    """Raises Damaged when the record that is there already rests on blocks that are not, encoded in another way than those just stored."""
+    lacking = writing.lacking(snapshot)
+    if lacking:
+        raise damaged(
+            f"block {lacking[0].block}",
+            f"{snapshot.id} was saved before, and {len(lacking)} of its blocks are missing or damaged",
+            remedy=f"`bridgehead vault forget VAULT {snapshot.id}`, then save again: all that is needed is at hand.",
+        )
 
 
 def _pieces(plan: _Plan) -> list[EncodedPiece]:

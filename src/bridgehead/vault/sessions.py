@@ -7,21 +7,21 @@ whether it was evicted; the collector notes the eviction, then looks whether it 
     state/sessions/<id>            somebody is writing
     state/closing/<id>             that writer is about to commit
     state/evicted/<id>             that writer must not commit any more
-    state/collection/gate          a collection is under way: begin nothing new
-    state/collection/done-<n>      so many collections have removed something: what is known of older days is worth nothing
+    state/collection/gate-<id>     somebody is alone with the vault: begin nothing new
+    state/collection/done-<token>  a collection has removed something: when the token is news, what is known is worth nothing
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
 
-from bridgehead.host.identity import is_alive, this_driver
+from bridgehead.host.identity import is_surely_dead, this_driver
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient
 from bridgehead.ports.blobs import Blobs
 from bridgehead.ports.journal import DriverIdentity
@@ -29,7 +29,7 @@ from bridgehead.vault.layout import CLOSING_PREFIX, COLLECTION_PREFIX, EVICTED_P
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged
 
-GATE_KEY: Final = f"{COLLECTION_PREFIX}gate"
+GATE: Final = f"{COLLECTION_PREFIX}gate-"
 DONE: Final = f"{COLLECTION_PREFIX}done-"
 GATE_WAIT_S: Final = 60.0
 """A writer waits so long for a collection to end."""
@@ -46,8 +46,8 @@ class SessionRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_over(self) -> bool:
-        """On positive evidence only: its process is dead, or it is this one and knows better."""
-        return self.id not in _OPEN if self.writer == this_driver() else not is_alive(self.writer)
+        """Surely: its process is dead on this boot of this machine, or it is this one and knows better. Never by a host name."""
+        return self.id not in _OPEN if self.writer == this_driver() else is_surely_dead(self.writer)
 
 
 _OPEN: Final[set[str]] = set()
@@ -77,8 +77,8 @@ def open_session(objects: Objects, what: str, *, wait_s: float = GATE_WAIT_S) ->
     """
     with session_record(what) as record:
         session = Session(objects, record)
-        session.begin(wait_s)
         try:
+            session.begin(wait_s)
             yield session
         except Exception:  # not when the process is dying: then the collector finds it dead
             with suppress(PortError):  # the first error is the one to be told
@@ -94,41 +94,48 @@ class Session:
         self._objects = objects
         self._record = record
         self.id = record.id
+        self._evicted = False
 
     def begin(self, wait_s: float) -> None:
-        """Raises Transient when the gate stays closed."""
+        """Raises Transient when somebody stays alone with the vault."""
         deadline_s = time.monotonic() + wait_s
+        _end_what_was_left(self._objects)
         while True:
             self._objects.add(f"{SESSIONS_PREFIX}{self.id}", self._record)
             marks = set(self._objects.blobs.list(COLLECTION_PREFIX))
-            if GATE_KEY not in marks:
+            alone = [who for key in marks if (who := gate_holder(self._objects, key)) is not None]
+            if not alone:
                 break
             self.end()
-            if self._gate_is_left_over():
-                open_gate(self._objects)
-                continue
             if time.monotonic() >= deadline_s:
                 raise Transient(
-                    f"a collection has been under way for more than {wait_s:.0f} s",
+                    f"for more than {wait_s:.0f} s somebody has been alone with the vault: {'; '.join(alone)}",
                     tried=self._record.what,
-                    subject=GATE_KEY,
+                    subject=COLLECTION_PREFIX,
                     retry_after_s=wait_s,
-                    remedy="Wait for it; if the one that collects has died, `bridgehead vault collect` finishes its work.",
+                    remedy="Wait for it. When that process is surely dead, delete its gate from the vault; `bridgehead vault collect` "
+                    "finishes its work.",
                 )
             time.sleep(GATE_POLL_S)
-        self._objects.seen_collections(collections_in(marks))
+        self._objects.seen_collections(removals_in(marks))
 
     def end(self) -> None:
         """Note that nothing is used any more."""
-        _drop(self._objects.blobs, f"{SESSIONS_PREFIX}{self.id}")
+        self._objects.unended.add(self.id)
+        for prefix in (SESSIONS_PREFIX, EVICTED_PREFIX) if self._evicted else (SESSIONS_PREFIX,):
+            _drop(self._objects.blobs, f"{prefix}{self.id}")
+        self._objects.unended.discard(self.id)
 
     def commit(self, key: str, record: bytes) -> bool:
-        """Commit a record that rests on what this session has used; False when it is there already. Raises Conflict when evicted (V17)."""
+        """Commit a record that rests on what this session has used; False when it is there already. Raises Conflict when evicted (V17).
+
+        What is about to be committed stands in the mark that says so: a collector that cannot wait keeps what it needs.
+        """
         blobs = self._objects.blobs
-        blobs.put_new(f"{CLOSING_PREFIX}{self.id}", b"")
+        blobs.put_new(f"{CLOSING_PREFIX}{self.id}", key.encode() + b"\n" + record)
         try:
             if blobs.size(f"{EVICTED_PREFIX}{self.id}") is not None:
-                blobs.delete(f"{EVICTED_PREFIX}{self.id}")
+                self._evicted = True
                 raise Conflict(
                     "this writer was set aside by a collection while it stood still; nothing was committed",
                     tried=self._record.what,
@@ -139,12 +146,11 @@ class Session:
         finally:
             _drop(blobs, f"{CLOSING_PREFIX}{self.id}")
 
-    def _gate_is_left_over(self) -> bool:
-        """What a dead collector has not removed, nobody will miss; the next collection does."""
-        try:
-            return self._objects.record(GATE_KEY, SessionRecord).is_over
-        except (NotFound, Damaged):
-            return False
+
+def _end_what_was_left(objects: Objects) -> None:
+    for session in tuple(objects.unended):
+        _drop(objects.blobs, f"{SESSIONS_PREFIX}{session}")
+        objects.unended.discard(session)
 
 
 def _drop(blobs: Blobs, key: str) -> None:
@@ -156,11 +162,31 @@ def _drop(blobs: Blobs, key: str) -> None:
             raise
 
 
-def open_gate(objects: Objects) -> None:
-    """Writers may begin again."""
-    objects.blobs.delete(GATE_KEY)
+def gate_holder(objects: Objects, key: str) -> str | None:
+    """Who holds a gate, in words; None for another mark, and for a gate that is left over: then it is removed, for its name is its own.
+
+    What a dead collector has not removed, nobody will miss; the next collection does.
+    """
+    if not key.startswith(GATE):
+        return None
+    try:
+        record = objects.record(key, SessionRecord)
+    except NotFound:
+        return None
+    except Damaged:
+        return f"somebody whose mark {key} cannot be read"
+    if record.is_over:
+        objects.blobs.delete(key)
+        return None
+    return who(record)
 
 
-def collections_in(keys: set[str]) -> int:
-    """How many collections have removed something, by the keys below ``state/collection/``."""
-    return max((int(name) for key in keys if (name := key.removeprefix(DONE)).isdecimal()), default=0)
+def who(record: SessionRecord) -> str:
+    """A writer or collector, in words."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.since_s))
+    return f"process {record.writer.pid} on {record.writer.host}, since {since} ({record.what})"
+
+
+def removals_in(keys: Iterable[str]) -> frozenset[str]:
+    """Marks of collections that have removed something, of the keys below ``state/collection/``: never the same twice."""
+    return frozenset(key for key in keys if key.startswith(DONE))

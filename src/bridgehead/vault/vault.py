@@ -21,7 +21,7 @@ from bridgehead.vault.crypt.signing import sign, signature_key
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.gate import WAIT_S
 from bridgehead.vault.holds import forget_unless_held
-from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY, SnapshotName, snapshot_name
+from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY, SnapshotName, receipt_key, snapshot_name
 from bridgehead.vault.objects import PACK_BYTES, Objects
 from bridgehead.vault.receipts import give_receipt, read_receipt, receipt_names
 from bridgehead.vault.repair import Repaired, repair
@@ -244,9 +244,15 @@ class Vault:
 
     def forget(self, snapshot: SnapshotId) -> None:
         """Remove a snapshot's record: it is no longer there; `collect` frees its space. Raises NotFound, Conflict when it is held."""
-        forget_unless_held(self._objects, snapshot, now_s=self._now_s())
-        self._objects.blobs.delete(signature_key(snapshot))  # the same content saved anew would be another record
+        forget_unless_held(self._objects, snapshot, now_s=self._now_s(), before=lambda: self._forget_what_speaks_of(snapshot))
         self._catalog.forget(snapshot)
+
+    def _forget_what_speaks_of(self, snapshot: SnapshotId) -> None:
+        """Before the record: the same content saved or copied anew is another record, and was not proved."""
+        for site, receipted in receipt_names(self._objects):
+            if receipted == snapshot:
+                self._objects.blobs.delete(receipt_key(site, snapshot))
+        self._objects.blobs.delete(signature_key(snapshot))
 
     def collect(self, *, dry_run: bool = False, evict: bool = False, wait_s: float = WAIT_S) -> Collected:
         """Free the space of what no snapshot needs. See ``collect.collect``."""

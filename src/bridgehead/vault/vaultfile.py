@@ -12,11 +12,12 @@ from bridgehead.kernel.errors import Conflict, ErrorCode, NotFound
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY
 from bridgehead.vault.objects import PACK_BYTES, refuse
-from bridgehead.vault.records import decode, encode
+from bridgehead.vault.records import damaged, decode, encode
 
 FORMAT: Final = 1
 PACKS: Final = "packs-1"
 """Blocks lie in packs, and an index says where."""
+MAX_PACK_BYTES: Final = 256 << 20
 CODEC: Final = "codec-1"
 """Blocks may be encoded, also with other blocks as bases; snapshot records say how."""
 SEALED: Final = "sealed-1"
@@ -96,6 +97,8 @@ def read(blobs: Blobs) -> VaultFile:
         ) from error
     file = decode(data, VaultFile, key=VAULT_KEY)
     unknown = sorted(set(file.features) - KNOWN_FEATURES)
+    if not 1 <= file.pack_bytes <= MAX_PACK_BYTES:
+        raise damaged(VAULT_KEY, f"it says that packs have {file.pack_bytes} bytes")
     if file.format != FORMAT or unknown:
         what = f"format {file.format}" if file.format != FORMAT else f"the feature {', '.join(unknown)}"
         raise refuse(

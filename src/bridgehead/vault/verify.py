@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -19,11 +20,13 @@ from bridgehead.vault.holds import read_hold
 from bridgehead.vault.layout import INDEX_PREFIX, VAULT_KEY, epoch_of_fence_key, pack_key, pack_of_key, receipt_key, snapshot_name_of_key
 from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.packindex import read_index
-from bridgehead.vault.packs import Entry, read_table
+from bridgehead.vault.packs import Entry, holds, read_table
 from bridgehead.vault.records import Damaged, damaged
-from bridgehead.vault.sealing import BadSeal
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, hurt
 from bridgehead.vault.vaultfile import VaultFile
+
+_SAID: Final = 20
+"""So many parts that a damage hurts are named one by one."""
 
 
 class ObjectKind(enum.StrEnum):
@@ -139,7 +142,7 @@ class PackAudit(msgspec.Struct, frozen=True):
 
 
 def audit_pack(objects: Objects, pack: PackId, *, read_data: bool) -> PackAudit:
-    """Compare a listed pack with its name; where it differs, look at each of its blocks. Raises port errors."""
+    """Compare a listed pack with its name, and each of its blocks with its own. Raises port errors."""
     key = pack_key(pack)
     known = objects.index.pack(pack)
     try:
@@ -148,18 +151,21 @@ def audit_pack(objects: Objects, pack: PackId, *, read_data: bool) -> PackAudit:
         data = objects.blobs.get(key)
     except NotFound:  # listed, and collected since
         return PackAudit(pack, "", (), frozenset(), 0)
-    if block_hash(data) == pack:
-        found = known or read_table(pack, len(data), lambda offset, size: data[offset : offset + size], objects.cipher)
-        return PackAudit(pack, "", found.entries, frozenset(), len(data))
-    objects.suspect_pack(pack)
+    whole = block_hash(data) == pack
+    if not whole:
+        objects.suspect_pack(pack)
     if known is None:
         try:
             known = read_table(pack, len(data), lambda offset, size: data[offset : offset + size], objects.cipher)
-        except Damaged:
-            return PackAudit(pack, "the pack does not match its hash, and nothing says what lies in it", (), frozenset(), len(data))
-    bad = frozenset(entry.block for entry in known.entries if not _holds(objects, data, entry))
-    fault = f"the pack does not match its hash; {len(bad)} of its {len(known.entries)} blocks are damaged"
-    return PackAudit(pack, fault, known.entries, bad, len(data))
+        except Damaged as error:
+            fault = error.happened if whole else "the pack does not match its hash, and nothing says what lies in it"
+            return PackAudit(pack, fault, (), frozenset(), len(data))
+    bad = frozenset(entry.block for entry in known.entries if not holds(memoryview(data), entry, objects.cipher))
+    if whole and not bad:
+        return PackAudit(pack, "", known.entries, bad, len(data))
+    objects.suspect_pack(pack)
+    fault = "" if whole else "the pack does not match its hash; "
+    return PackAudit(pack, f"{fault}{len(bad)} of its {len(known.entries)} blocks are damaged", known.entries, bad, len(data))
 
 
 def _audit_size(objects: Objects, pack: PackId, size_bytes: int) -> PackAudit:
@@ -176,14 +182,6 @@ def _audit_size(objects: Objects, pack: PackId, size_bytes: int) -> PackAudit:
     return PackAudit(pack, "", found.entries, frozenset(), 0)
 
 
-def _holds(objects: Objects, data: bytes, entry: Entry) -> bool:
-    sealed = data[entry.offset_bytes : entry.offset_bytes + entry.size_bytes + objects.cipher.overhead_bytes]
-    try:
-        return block_hash(objects.cipher.open(sealed, label=entry.block)) == entry.block
-    except BadSeal:
-        return False
-
-
 def _needs(snapshots: list[Snapshot]) -> dict[BlockId, list[Snapshot]]:
     needs: dict[BlockId, list[Snapshot]] = {}
     for snapshot in snapshots:
@@ -193,7 +191,12 @@ def _needs(snapshots: list[Snapshot]) -> dict[BlockId, list[Snapshot]]:
 
 
 def _hurts(needs: Mapping[BlockId, list[Snapshot]], blocks: Collection[BlockId]) -> tuple[str, ...]:
-    return tuple(hurt(snapshot, block) for block in sorted(blocks) for snapshot in needs.get(block, ()))
+    found = [(snapshot, block) for block in sorted(blocks) for snapshot in needs.get(block, ())]
+    said = [hurt(snapshot, block) for snapshot, block in found[:_SAID]]
+    if len(found) > _SAID:
+        left = sorted({snapshot.id for snapshot, _ in found[_SAID:]})
+        said.append(f"{len(found) - _SAID} more parts of {', '.join(left[:_SAID])}{' and others' if len(left) > _SAID else ''}")
+    return tuple(said)
 
 
 def kind_of(key: str) -> ObjectKind:

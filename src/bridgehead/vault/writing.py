@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from bridgehead.kernel.ids import BlockId
+from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.packs import OpenPack, Pack
 from bridgehead.vault.sessions import Session, open_session
+from bridgehead.vault.snapshots import blocks_of
 
 UPLOADS: Final = 2
 """Full packs that are on their way at once."""
@@ -51,25 +53,29 @@ class Writing:
                 return False
             self._taken.add(block)
         sealed = self._objects.cipher.seal(data, label=block)
-        full = None
-        with self._lock:
-            self._open.add(block, len(data), sealed)
-            if self._open.size_bytes >= self._objects.pack_bytes:
-                full, self._open = self._open, OpenPack()
-        if full is not None:
-            self._store(full)
-        return True
+        while True:
+            with self._lock:
+                if self._open.size_bytes < self._objects.pack_bytes:
+                    self._open.add(block, len(data), sealed)
+                    return True
+            self._store(at_least_bytes=self._objects.pack_bytes)
+
+    def lacking(self, snapshot: Snapshot) -> list[BlockRef]:
+        """What a snapshot needs and the vault has not. See ``Objects.lacking``."""
+        return self._objects.lacking(blocks_of(snapshot))
 
     def flush(self) -> None:
         """On return all blocks are durable, and the index knows them."""
-        with self._lock:
-            last, self._open = self._open, OpenPack()
-        if last.size_bytes:
-            self._store(last)
+        self._store(at_least_bytes=1)
         self._write_index(1)
 
-    def _store(self, full: OpenPack) -> None:
+    def _store(self, *, at_least_bytes: int) -> None:
+        """Store the open pack when it has so many bytes. It is taken away when it is its turn, so that few are in memory."""
         with self._uploads:
+            with self._lock:
+                if self._open.size_bytes < at_least_bytes:
+                    return
+                full, self._open = self._open, OpenPack()
             pack, data = full.close(self._objects.cipher)
             self._objects.put_pack(pack, data)
         with self._lock:
