@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ U = TypeVar("U")
 
 WORKERS: Final = 8
 """Threads per operation: they wait for disk syncs or round trips, hashing releases the interpreter lock."""
+DOUBT_S: Final = 30.0
+"""So often, at most, what was found damaged is looked at again by somebody who only polls."""
 PACK_BYTES: Final = 32 << 20
 """A pack is closed when it has so many bytes. A writer holds up to three, within its memory budget."""
 
@@ -54,6 +57,7 @@ class Objects:
         self._present: set[PackId] = set()
         self._bad_packs: set[PackId] = set()
         self._suspect: set[BlockId] = set()
+        self._doubted_s = time.monotonic()
         self._collections: frozenset[str] | None = frozenset()
         self.news = 0
         """How often what was known has become worthless: who remembers something else of this vault looks here."""
@@ -278,6 +282,9 @@ class Objects:
         if doubting:
             doubted = {p.pack for ref in refs if not self.holds(ref.block, ref.size_bytes) for p in self.index.places(ref.block)}
             parallel(self._proved, sorted(doubted))
+        elif any(ref.block in self._suspect for ref in refs) and time.monotonic() - self._doubted_s > DOUBT_S:
+            self._doubted_s = time.monotonic()
+            return self.lacking(refs, doubting=True)
         lacking = [ref for ref in refs if not self.holds(ref.block, ref.size_bytes)]
         if not any(not self.index.places(ref.block) for ref in lacking):
             return lacking

@@ -228,6 +228,7 @@ class Vault:
 
     def receipt(self, snapshot: SnapshotId, *, site: SiteId) -> Receipt:
         """Read every block back, verify, record. Raises NotFound, Damaged."""
+        self._catalog.is_there(snapshot)  # what another process has forgotten is not remembered here either
         return give_receipt(self._objects, self._catalog.snapshot(snapshot), site=site, now_s=self._now_s())
 
     def receipt_names(self) -> tuple[tuple[SiteId, SnapshotId], ...]:
