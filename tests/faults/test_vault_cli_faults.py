@@ -118,7 +118,8 @@ def test_replicate_killed_in_the_middle_goes_on_without_sending_again(commands: 
     assert len(there) >= 150
     copied = json.loads(commands(*words))
     missing = [path for path in commands.folder.glob("v/data/*/*") if path.name not in there]
-    records = [*commands.folder.glob("w/snapshots/train/*"), *commands.folder.glob("w/index/*")]
+    kinds = ("snapshots/train/*", "index/*", "signatures/snapshots/train/*")
+    records = [path for kind in kinds for path in commands.folder.glob(f"w/{kind}")]
     assert copied["sent_bytes"] == sum(path.stat().st_size for path in (*missing, *records))
     assert copied["receipts"] == 1
     assert json.loads(commands("verify", "w", "--read-data", "--json"))["intact"]
