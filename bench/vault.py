@@ -86,7 +86,7 @@ class Bench:
         vault = self.home / "shares"
         ours = worker(self.home, vault, "init", f"save:0:{base}", f"save:1:{state}")[-1]
         shutil.rmtree(vault)
-        stored: dict[str, int] = ours["stored"]  # type: ignore[assignment]
+        stored: dict[str, int] = ours["stored"]  # type: ignore[assignment]  # JSON
         for file in sorted(state.iterdir()):
             kind, old = found[file.stem], base / file.name
             same = filecmp.cmp(old, file, shallow=False)
@@ -179,7 +179,7 @@ class Bench:
             self._judge_speed(apart, restores, "restore")
         return str(table)
 
-    def _one_speed(self, tool: Tool, base: Path, state: Path, saves: dict, restores: dict, stored: dict) -> None:  # type: ignore[type-arg]
+    def _one_speed(self, tool: Tool, base: Path, state: Path, saves: dict, restores: dict, stored: dict) -> None:  # type: ignore[type-arg]  # tables of several depths
         repository, out = self.home / "run", self.home / "out"
         tool.fork(base, repository)
         before = folder_bytes(repository)
@@ -196,7 +196,7 @@ class Bench:
             if not filecmp.cmp(file, found, shallow=False):
                 raise SystemExit(f"{name} restored {found.name} wrongly")
 
-    def _in_process(self, base: Path, state: Path, saves: dict, restores: dict, stored: dict) -> None:  # type: ignore[type-arg]
+    def _in_process(self, base: Path, state: Path, saves: dict, restores: dict, stored: dict) -> None:  # type: ignore[type-arg]  # tables of several depths
         vault, out = self.home / "run", self.home / "out"
         lines = worker(self.home, vault, "init", f"save:0:{base}", f"save:{state.name}:{state}", f"restore:{state.name}:{out}")
         self._compare(state, out, IN_PROCESS)
