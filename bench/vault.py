@@ -86,7 +86,7 @@ class Bench:
         vault = self.home / "shares"
         ours = worker(self.home, vault, "init", f"save:0:{base}", f"save:1:{state}")[-1]
         shutil.rmtree(vault)
-        stored: dict[str, int] = ours["stored"]  # type: ignore[assignment]  # JSON
+        stored: dict[str, int] = ours["stored"]  # type: ignore[assignment]  # a table read from JSON
         for file in sorted(state.iterdir()):
             kind, old = found[file.stem], base / file.name
             same = filecmp.cmp(old, file, shallow=False)
