@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.collect import moved
 from bridgehead.vault.gate import alone, note_removal
 from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, pack_key, pack_of_key
-from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.objects import Objects
 from bridgehead.vault.packindex import index_key_of
 from bridgehead.vault.packs import Pack, read_table
-from bridgehead.vault.verify import PackAudit, audit_pack
+from bridgehead.vault.verify import PackAudit, audit_packs
 
 
 class Repaired(msgspec.Struct, frozen=True):
@@ -42,11 +40,11 @@ def repair(objects: Objects) -> Repaired:
     with alone(objects, "repair the vault"):
         ids = [pack for key in objects.blobs.list(DATA_PREFIX) if (pack := pack_of_key(key)) is not None]
         objects.index.refresh()
-        audits = parallel(partial(audit_pack, objects, read_data=True), ids)
+        audits = audit_packs(objects, ids, read_data=True)
         whole = [audit for audit in audits if not audit.fault and audit.entries]
         intact = {entry.block for audit in whole for entry in audit.entries}
         once = [audit.pack for audit in audits if audit.fault and audit.entries]
-        again = parallel(partial(audit_pack, objects, read_data=True), once)  # one bad read is no reason to remove a pack
+        again = audit_packs(objects, once, read_data=True)  # one bad read is no reason to remove a pack
         whole += [audit for audit in again if not audit.fault]
         intact |= {entry.block for audit in again if not audit.fault for entry in audit.entries}
         damaged = [audit for audit in again if audit.fault and audit.entries]

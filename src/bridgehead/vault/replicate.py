@@ -140,7 +140,7 @@ def _send(snapshot: Snapshot, missing: list[Pack], source: Objects, target: Obje
                 sent.add(pack.id)
             taken += 1
 
-    workers = max(1, min(WORKERS, len(missing), memory_bytes() // 3 // max((pack.size_bytes for pack in missing), default=1)))
+    workers = max(1, min(WORKERS, len(missing), memory_bytes() // 6 // max((pack.size_bytes for pack in missing), default=1)))
     parallel(work, range(workers))  # when it breaks off, what arrived is adopted by the next slice
     if sent:
         pace.written(target.index.add(pack for pack in missing if pack.id in sent))

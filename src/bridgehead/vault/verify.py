@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,7 +18,8 @@ from bridgehead.vault.drills import read_drill
 from bridgehead.vault.fences import read_fence
 from bridgehead.vault.holds import read_hold
 from bridgehead.vault.layout import INDEX_PREFIX, VAULT_KEY, epoch_of_fence_key, pack_key, pack_of_key, receipt_key, snapshot_name_of_key
-from bridgehead.vault.objects import Objects, parallel
+from bridgehead.vault.memory import memory_bytes
+from bridgehead.vault.objects import WORKERS, Objects, parallel
 from bridgehead.vault.packindex import read_index
 from bridgehead.vault.packs import Entry, holds, read_table
 from bridgehead.vault.records import Damaged, damaged
@@ -97,7 +98,7 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
         if isinstance(found, Snapshot):
             snapshots.append(found)
     objects.index.refresh()
-    audits = parallel(partial(audit_pack, objects, read_data=read_data), packs)
+    audits = audit_packs(objects, packs, read_data=read_data)
     intact: set[BlockId] = set()
     blocks: dict[BlockId, int] = {}
     for audit in audits:
@@ -139,6 +140,12 @@ class PackAudit(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...]
     bad: frozenset[BlockId]
     read_bytes: int
+
+
+def audit_packs(objects: Objects, packs: Sequence[PackId], *, read_data: bool) -> list[PackAudit]:
+    """``audit_pack`` of all, in order; as many at once as the memory budget allows."""
+    workers = max(1, min(WORKERS, memory_bytes() // 8 // objects.pack_bytes)) if read_data else WORKERS
+    return parallel(partial(audit_pack, objects, read_data=read_data), packs, workers=workers)
 
 
 def audit_pack(objects: Objects, pack: PackId, *, read_data: bool) -> PackAudit:
