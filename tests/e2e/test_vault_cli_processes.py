@@ -22,7 +22,7 @@ from bridgehead.vault.memory import MEMORY_VARIABLE
 PROGRAM = [sys.executable, "-m", "bridgehead.cli.main", "vault"]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "keep-checkpoints.md"
 SIZE_BYTES = 400 << 20
-LIMIT_BYTES = 256 << 20
+LIMIT_BYTES = 288 << 20
 """Eight workers hold a block of at most 8 MiB each, at source and target; the interpreter has 30 MiB."""
 
 

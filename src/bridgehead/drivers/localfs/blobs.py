@@ -9,18 +9,22 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from io import FileIO
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from bridgehead.drivers.localfs.faults import in_doubt, translated
 from bridgehead.drivers.localfs.folders import Folders, sync_folder
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
-from bridgehead.kernel.hashing import block_hash
+from bridgehead.kernel.hashing import stream_hash
 from bridgehead.ports.blobkeys import checked_key, checked_prefix, is_segment
 from bridgehead.ports.blobs import BlobDigest
 from bridgehead.vault.scratch import claim, release, sweep
 
+T = TypeVar("T")
+
+_PIECE_BYTES: Final = 1 << 20
+"""What is hashed goes through memory in pieces of this size."""
 _SCRATCH: Final = "~scratch"
 """Holds half-written values. The tilde is not in the alphabet of keys, so no key can name it and no listing shows it."""
 
@@ -74,7 +78,7 @@ class LocalBlobs:
         """See the port."""
         return self._read(key, lambda file: _range_of(file, offset_bytes, size_bytes))
 
-    def _read(self, key: str, how: Callable[[FileIO], bytes]) -> bytes:
+    def _read(self, key: str, how: Callable[[FileIO], T]) -> T:
         path = self._path(key)
         with translated("read a value", key):
             try:
@@ -86,8 +90,7 @@ class LocalBlobs:
 
     def digest(self, key: str) -> BlobDigest:
         """See the port."""
-        value = self.get(key)
-        return BlobDigest(block_hash(value), len(value))
+        return self._read(key, lambda file: BlobDigest(*stream_hash(iter(lambda: file.read(_PIECE_BYTES) or b"", b""))))
 
     def size(self, key: str) -> int | None:
         """See the port."""
