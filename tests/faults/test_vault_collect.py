@@ -341,3 +341,35 @@ def test_gate_of_a_living_collector_is_waited_for() -> None:
             sessions.open_session(Vault.open(blobs).place.objects, "save", wait_s=0.1),
         ):
             pass
+
+
+@pytest.mark.parametrize("at", [3, -1, -20])
+def test_repair_keeps_a_pack_that_was_damaged_between_its_blocks(at: int) -> None:
+    """The new pack has the name of the old one: it must not be removed as the old one."""
+    blobs, _ = made(2)
+    for key in list(blobs.list("data/")):
+        data = bytearray(blobs.get(key))
+        data[at] ^= 4
+        blobs.delete(key)
+        blobs.put_new(key, bytes(data))
+    repaired = Vault.open(blobs).repair()
+    assert (repaired.lost_blocks, len(repaired.removed)) == (0, 2)
+    check(blobs, [0, 1])
+
+
+def test_a_pack_that_is_gone_is_told_by_repair_too() -> None:
+    blobs, _ = made(2)
+    blobs.delete(next(blobs.list("data/")))
+    assert Vault.open(blobs).repair().lost_blocks >= 1
+
+
+def test_a_record_that_somebody_deleted_is_damage_and_its_blocks_are_not_collected() -> None:
+    blobs, ids = made(2)
+    Vault.open(blobs).receipt(ids[1], site=B)
+    key = [key for key in blobs.list("snapshots/") if ids[1].split("-")[1] in key]
+    blobs.delete(key[0])
+    (damage,) = Vault.open(blobs).verify().damages
+    assert damage.key == key[0]
+    with pytest.raises(Damaged, match=r"receipt of b"):
+        Vault.open(blobs).collect()
+    assert len(list(blobs.list("data/"))) == 2

@@ -18,10 +18,20 @@ from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
 from bridgehead.model.snapshot import BlockRef
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.gate import WAIT_S, about_to_be_committed, alone, note_removal
-from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, SNAPSHOTS_PREFIX, pack_key, pack_of_key, snapshot_name_of_key
+from bridgehead.vault.layout import (
+    DATA_PREFIX,
+    INDEX_PREFIX,
+    SNAPSHOTS_PREFIX,
+    pack_key,
+    pack_of_key,
+    receipt_key,
+    snapshot_name,
+    snapshot_name_of_key,
+)
 from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.packindex import index_key_of
 from bridgehead.vault.packs import Entry, OpenPack, Pack, read_table
+from bridgehead.vault.receipts import lost_records
 from bridgehead.vault.records import Damaged, damaged
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot
 
@@ -93,6 +103,12 @@ def collect(objects: Objects, *, roots: Roots, dry_run: bool = False, evict: boo
 def needed_blocks(objects: Objects) -> dict[BlockId, BlockRef]:
     """What the snapshots of all workloads need. Raises Damaged for the first record that cannot be read."""
     needed: dict[BlockId, BlockRef] = {}
+    for site, snapshot in lost_records(objects):
+        raise damaged(
+            snapshot_name(snapshot).key,
+            f"the record of {snapshot} is missing, and there is a receipt of {site} for it",
+            remedy=f"Replicate it back from {site}. If it is to be gone, delete {receipt_key(site, snapshot)} from the vault.",
+        )
     for key in objects.blobs.list(SNAPSHOTS_PREFIX):
         folder = WorkloadId(key.split("/")[1])
         name = snapshot_name_of_key(folder, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SiteId, SnapshotId
 from bridgehead.model.snapshot import Receipt, Snapshot
-from bridgehead.vault.layout import is_name, receipt_key
+from bridgehead.vault.layout import is_name, receipt_key, snapshot_name
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged, damaged, encode
 
@@ -33,6 +33,18 @@ def receipt_names(objects: Objects) -> tuple[tuple[SiteId, SnapshotId], ...]:
     """Site and snapshot of every receipt in this vault. One listing."""
     keys = [key.split("/") for key in objects.blobs.list("receipts/")]
     return tuple((SiteId(parts[1]), SnapshotId(parts[2].removesuffix(".json"))) for parts in keys if len(parts) == 3 and is_name(parts[1]))
+
+
+def lost_records(objects: Objects) -> list[tuple[SiteId, SnapshotId]]:
+    """Receipts of snapshots whose record is not there. ``forget`` removes receipts first, so that somebody else has removed the record."""
+    there: dict[SnapshotId, bool] = {}
+    found = []
+    for site, snapshot in receipt_names(objects):
+        if snapshot not in there:
+            there[snapshot] = objects.blobs.size(snapshot_name(snapshot).key) is not None
+        if not there[snapshot]:
+            found.append((site, snapshot))
+    return found
 
 
 def read_receipt(objects: Objects, snapshot: SnapshotId, *, site: SiteId) -> Receipt:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from bridgehead.kernel.ids import BlockId
-from bridgehead.vault.collect import moved
+from bridgehead.vault.collect import moved, needed_blocks
 from bridgehead.vault.gate import alone, note_removal
 from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, pack_key, pack_of_key
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.packindex import index_key_of
 from bridgehead.vault.packs import Pack, read_table
+from bridgehead.vault.records import Damaged
 from bridgehead.vault.verify import PackAudit, audit_packs
 
 
@@ -19,7 +20,7 @@ class Repaired(msgspec.Struct, frozen=True):
 
     Attributes:
         saved_blocks: intact blocks of damaged packs that were put into a new one.
-        lost_blocks: blocks that are damaged in every place.
+        lost_blocks: blocks that are damaged in every place, or needed and in none.
         removed: damaged packs that were removed, because all that is intact in them lies elsewhere now.
         unreadable: packs that nobody can say the content of: they are left alone.
     """
@@ -57,9 +58,12 @@ def repair(objects: Objects) -> Repaired:
         for key in old:
             if key != kept:
                 objects.blobs.delete(key)
+        written = {pack.id for pack in new}  # where only what lies between the blocks was damaged, the new pack has the old one's name
         for audit in damaged:
-            objects.blobs.delete(pack_key(audit.pack))
-    lost = {block for audit in damaged for block in audit.bad} - intact - saved
+            if audit.pack not in written:
+                objects.blobs.delete(pack_key(audit.pack))
+        lost = {block for audit in damaged for block in audit.bad} | _needed(objects)
+        lost -= intact | saved
     return Repaired(
         indexed_packs=len(packs),
         saved_blocks=len(saved),
@@ -67,6 +71,14 @@ def repair(objects: Objects) -> Repaired:
         removed=tuple(pack_key(audit.pack) for audit in damaged),
         unreadable=tuple(pack_key(audit.pack) for audit in audits if audit.fault and not audit.entries),
     )
+
+
+def _needed(objects: Objects) -> set[BlockId]:
+    """What snapshots need, as far as their records can be read: verify names those that cannot."""
+    try:
+        return set(needed_blocks(objects))
+    except Damaged:
+        return set()
 
 
 def _save_intact(objects: Objects, damaged: list[PackAudit], intact: set[BlockId]) -> tuple[list[Pack], set[BlockId]]:

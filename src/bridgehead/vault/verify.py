@@ -9,19 +9,29 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.kernel.errors import NotFound
+from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
+from bridgehead.kernel.ids import BlockId, PackId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Receipt, Snapshot
 from bridgehead.vault.crypt.signing import check as check_signature
 from bridgehead.vault.drills import read_drill
 from bridgehead.vault.fences import read_fence
 from bridgehead.vault.holds import read_hold
-from bridgehead.vault.layout import INDEX_PREFIX, VAULT_KEY, epoch_of_fence_key, pack_key, pack_of_key, receipt_key, snapshot_name_of_key
+from bridgehead.vault.layout import (
+    INDEX_PREFIX,
+    VAULT_KEY,
+    epoch_of_fence_key,
+    pack_key,
+    pack_of_key,
+    receipt_key,
+    snapshot_name,
+    snapshot_name_of_key,
+)
 from bridgehead.vault.memory import memory_bytes
 from bridgehead.vault.objects import WORKERS, Objects, parallel
 from bridgehead.vault.packindex import read_index
 from bridgehead.vault.packs import Entry, holds, read_table
+from bridgehead.vault.receipts import lost_records
 from bridgehead.vault.records import Damaged, damaged
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, hurt
 from bridgehead.vault.vaultfile import VaultFile
@@ -97,6 +107,14 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
             continue
         if isinstance(found, Snapshot):
             snapshots.append(found)
+    named = {snapshot.id for snapshot in snapshots} | {damage.key for damage in damages}
+    for site, lost_snapshot in _lost(objects):
+        key = snapshot_name(lost_snapshot).key
+        if key not in named:
+            named.add(key)
+            damages.append(
+                Damage(ObjectKind.SNAPSHOT, key, f"the record is missing, and there is a receipt of {site} for it", (lost_snapshot,))
+            )
     objects.index.refresh()
     audits = audit_packs(objects, packs, read_data=read_data)
     intact: set[BlockId] = set()
@@ -130,6 +148,13 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
         unused_bytes=sum(size for block, size in blocks.items() if block not in needs),
         damages=tuple(damages),
     )
+
+
+def _lost(objects: Objects) -> list[tuple[SiteId, SnapshotId]]:
+    try:
+        return lost_records(objects)
+    except Permanent:  # the name of a receipt is none; it is named among the damages
+        return []
 
 
 class PackAudit(msgspec.Struct, frozen=True):
