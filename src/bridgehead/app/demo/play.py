@@ -34,7 +34,7 @@ Watch = Callable[[str, st.RunState | None], None]
 RATE_PER_S = 250.0
 PACE_PER_S = 20.0
 SAVE_EVERY = 50
-SLOW_LINE_BPS = 30e6
+SLOW_LINE_BPS = 20e6
 """Rate of the line when it is cut in the middle of a transfer: slow enough that there is a middle."""
 PLAIN_SOURCE, PLAIN_TARGET, UNMOVED_JOB = JobName("plain-a"), JobName("plain-b"), JobName("unmoved")
 NEVER = 1_000_000

@@ -36,7 +36,8 @@ class Scene:
     """A context manager: on leaving it, every process that it or a run of it started has ended.
 
     Args:
-        wan_rate_bps: rate of the line between the sites; 0 for as fast as loopback goes.
+        wan_rate_bps: rate of the line between the sites; 0 for as fast as loopback goes. With a rate the vaults do not encode, so that a
+            transfer is long enough to be cut in its middle.
         settle_s: how long a killed job may take to end.
     """
 
@@ -64,7 +65,9 @@ class Scene:
 
     def _set_up(self) -> None:
         for site in SITES:
-            Vault.init(LocalBlobs(LocalBlobsOptions(directory=str(self.places.vault(site)))), codec=True, pack_bytes=PACK_BYTES)
+            Vault.init(
+                LocalBlobs(LocalBlobsOptions(directory=str(self.places.vault(site)))), codec=not self._wan_rate_bps, pack_bytes=PACK_BYTES
+            )
         port_file = self.places.wan / "blobs.port"
         self.start(INFRA, commands.blob_server(self.places.vault(TARGET), port_file))
         self.start(INFRA, commands.relay(self.places, f"127.0.0.1:{self.port_in(port_file)}", rate_bps=self._wan_rate_bps))
