@@ -6,7 +6,9 @@ It never turns ``N/A``, ``ERR!``, a sentinel or a cut-off line into a number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -77,6 +79,23 @@ class Parser(msgspec.Struct, frozen=True):
     yields: tuple[Yield, ...]
 
 
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_MAX_INTEGER: Final = 2**64
+
+
+def number_in(text: str, *, scale: float = 1) -> int | float | None:
+    """The number that ``text`` is, times ``scale``, exactly and rounded once: an integer where it is one. None for what is no finite number
+    in plain digits; a comma, an underscore or a sign of another script makes none."""
+    word = text.strip()
+    if _NUMBER.fullmatch(word) is None:
+        return None
+    exact = Decimal(word) * Decimal(repr(scale))
+    value = float(exact)
+    if value - value != 0:  # too large for a float
+        return None
+    return int(exact) if abs(value) < _MAX_INTEGER and exact == exact.to_integral_value() else value
+
+
 class Statements:
     """Collects what one parser says of one capture."""
 
@@ -107,16 +126,12 @@ class Statements:
     def number(self, subject: str, attribute: str, text: str, *, line: int, unit: str = "", scale: float = 1) -> None:
         """State a number, integer where it is one; UNKNOWN for what is none."""
         word = text.strip()
-        try:
-            value = float(word)
-        except ValueError:
-            value = float("nan")
-        if value - value != 0:  # not a number, or infinite
+        value = number_in(word, scale=scale)
+        if value is None:
             note = f"the tool printed {word[:80]!r}" if word else "the tool printed nothing"
             self.unknown(subject, attribute, line=line, note=note, unit=unit)
             return
-        value *= scale
-        self.known(subject, attribute, int(value) if value == int(value) else value, line=line, unit=unit)
+        self.known(subject, attribute, value, line=line, unit=unit)
 
     def word(self, subject: str, attribute: str, text: str, *, line: int, unit: str = "") -> None:
         """State a word or a text; UNKNOWN for the words that mean that there is none."""

@@ -1,0 +1,24 @@
+"""Parsers: the only list of them. Adding one is one file in ``discovery/parsers`` and one line here, sorted by name."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from bridgehead.discovery.parsing import Parser
+
+MODULES: Final = (
+    "bridgehead_collect",
+    "iperf3",
+    "kernel_log",
+    "nccl_tests",
+)
+"""Modules of ``bridgehead.discovery.parsers``; each has a ``PARSER``."""
+
+
+@cache
+def parsers() -> tuple[Parser, ...]:
+    """All parsers, sorted by tool."""
+    found: list[Parser] = [import_module(f"bridgehead.discovery.parsers.{name}").PARSER for name in MODULES]
+    return tuple(sorted(found, key=lambda parser: parser.tool))

@@ -1,0 +1,152 @@
+"""Merge: facts of many captures become one view for each subject and attribute (M2; design rule 1). Pure.
+
+- Equal values of several sources are one claim with all sources.
+- Different values are a CONFLICT that names all of them; a later capture does not silently win.
+- Only a gauge (temperature, power draw, utilisation, a measured rate) may change between captures: the newest reading is taken, and the
+  note says what the others were. Readings whose order in time is not known are a conflict.
+- UNKNOWN never takes the place of a value.
+
+The order of facts changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from bridgehead.model.fact import Fact, Source, Status, Value
+
+GAUGE_WORDS: Final = frozenset(
+    {"collected", "draw", "fan", "free", "idle", "load", "measured", "seen", "temperature", "uptime", "used", "utilisation", "utilization"}
+)
+"""An attribute with one of these words, between dashes, is a gauge: ``power-draw``, ``measured-rate-sent``. All others are identity."""
+_MOST_NAMED: Final = 8
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A value, and all who say it, sorted."""
+
+    value: Value
+    unit: str
+    sources: tuple[Source, ...]
+
+
+class View(msgspec.Struct, frozen=True):
+    """What is known of one attribute of one subject.
+
+    Attributes:
+        status: KNOWN has one claim; CONFLICT all that were made; UNKNOWN one without a value.
+        claims: sorted.
+        note: what contradicts what, which reading was taken, or why there is no value.
+    """
+
+    subject: str
+    attribute: str
+    status: Status
+    claims: tuple[Claim, ...]
+    note: str = ""
+
+    @property
+    def value(self) -> Value:
+        """The value; None unless KNOWN."""
+        return self.claims[0].value if self.status is Status.KNOWN else None
+
+
+def merge(facts: Iterable[Fact]) -> tuple[View, ...]:
+    """All views, sorted by subject and attribute with numbers in their order."""
+    groups: defaultdict[tuple[str, str], list[Fact]] = defaultdict(list)
+    for fact in facts:
+        groups[fact.subject, fact.attribute].append(fact)
+    return tuple(_view(*key, groups[key]) for key in sorted(groups, key=_key))
+
+
+def is_gauge(attribute: str) -> bool:
+    """Whether the attribute changes by itself, so that the newest reading is the right one."""
+    return not GAUGE_WORDS.isdisjoint(attribute.partition(":")[0].split("-"))
+
+
+def told(claim: Claim) -> str:
+    """A claim in words, with where it stands."""
+    places = [f"{source.tool}, {source.file}:{source.line}" for source in claim.sources]
+    more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+    value = ", ".join(claim.value) if isinstance(claim.value, tuple) else str(claim.value)
+    return f"{value}{' ' + claim.unit if claim.unit else ''} ({'; '.join(places[:_MOST_NAMED])}{more})"
+
+
+def _view(subject: str, attribute: str, facts: Sequence[Fact]) -> View:
+    stated = [fact for fact in facts if fact.status is not Status.UNKNOWN]
+    if not stated:
+        silent = Claim(None, min(fact.unit for fact in facts), _sources(facts))
+        return View(subject, attribute, Status.UNKNOWN, (silent,), "; ".join(_notes(facts)))
+    claims = _claims(stated)
+    notes = _notes(stated)
+    if any(fact.status is Status.CONFLICT for fact in stated):
+        return View(subject, attribute, Status.CONFLICT, claims, "; ".join([*notes, *_sides(claims)]))
+    if len(claims) == 1:
+        return View(subject, attribute, Status.KNOWN, claims, "; ".join(notes))
+    newest = _newest(claims) if is_gauge(attribute) else None
+    if newest is None:
+        return View(subject, attribute, Status.CONFLICT, claims, "; ".join([*notes, *_sides(claims)]))
+    others = " and ".join(told(claim) for claim in claims if claim is not newest)
+    return View(subject, attribute, Status.KNOWN, (newest,), "; ".join([*notes, f"the newest reading; earlier: {others}"]))
+
+
+def _claims(facts: Sequence[Fact]) -> tuple[Claim, ...]:
+    by_value: defaultdict[tuple[str, Value, str], list[Fact]] = defaultdict(list)
+    for fact in facts:
+        by_value[_kind(fact.value), fact.value, fact.unit].append(fact)
+    # 5 and 5.0 are one value; which of the two is shown must not depend on the order.
+    claims = [Claim(min((fact.value for fact in said), key=_plainest), said[0].unit, _sources(said)) for said in by_value.values()]
+    return tuple(sorted(claims, key=lambda claim: (_sort_value(claim.value), claim.unit)))
+
+
+def _newest(claims: Sequence[Claim]) -> Claim | None:
+    """The claim with the latest reading; None where the order in time is not known or two are equally late."""
+    times: list[tuple[float, int]] = []
+    for number, claim in enumerate(claims):
+        known = [source.at_s for source in claim.sources if source.at_s is not None]
+        if len(known) < len(claim.sources):
+            return None
+        times.append((max(known), number))
+    times.sort()
+    return None if times[-1][0] == times[-2][0] else claims[times[-1][1]]
+
+
+def _sides(claims: Sequence[Claim]) -> list[str]:
+    return [" against ".join(told(claim) for claim in claims)] if len(claims) > 1 else []
+
+
+def _sources(facts: Iterable[Fact]) -> tuple[Source, ...]:
+    found = {fact.source for fact in facts}
+    return tuple(sorted(found, key=lambda one: (one.tool, one.file, one.line, -1.0 if one.at_s is None else one.at_s)))
+
+
+def _notes(facts: Iterable[Fact]) -> list[str]:
+    return sorted({fact.note for fact in facts if fact.note})
+
+
+def _kind(value: Value) -> str:
+    """True is not 1, and "8" is not 8."""
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def _plainest(value: Value) -> str:
+    return type(value).__name__.replace("int", "")
+
+
+def _sort_value(value: Value) -> tuple[str, float, str]:
+    return (_kind(value), float(value) if isinstance(value, int | float) else 0.0, repr(value))
+
+
+def _key(key: tuple[str, str]) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...], tuple[str, str]]:
+    return (natural(key[0]), natural(key[1]), key)
+
+
+def natural(text: str) -> tuple[tuple[str, int], ...]:
+    """A key that puts ``gpu:9`` before ``gpu:10``."""
+    parts = re.split(r"([0-9]{1,18})", text)
+    return tuple((word, int(number or 0)) for word, number in zip(parts[::2], [*parts[1::2], ""], strict=True))
