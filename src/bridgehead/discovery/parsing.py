@@ -110,10 +110,10 @@ class Statements:
         """Subject of the host; ``node:?`` where nobody says which it is."""
         return f"node:{self._capture.host or '?'}"
 
-    def known(self, subject: str, attribute: str, value: Value, *, line: int, unit: str = "") -> None:
-        """State a fact. ``value`` is not None."""
+    def known(self, subject: str, attribute: str, value: Value, *, line: int, unit: str = "", note: str = "") -> None:
+        """State a fact. ``value`` is not None; ``note`` says how it was read where that is not plain, such as from another cell."""
         assert value is not None
-        self._facts.append(Fact(subject, attribute, value, unit, Status.KNOWN, self._source(line)))
+        self._facts.append(Fact(subject, attribute, value, unit, Status.KNOWN, self._source(line), note))
 
     def unknown(self, subject: str, attribute: str, *, line: int, note: str, unit: str = "") -> None:
         """State that there is no value, with what the tool printed."""
