@@ -14,6 +14,8 @@ from hypothesis import settings
 SERVERS = dict(line.split() for line in (Path(__file__).parent / "servers.txt").read_text().splitlines() if line and line[0] != "#")
 REQUIRED = os.environ.get("BRIDGEHEAD_REQUIRE_SERVERS") == "1"
 MISSING = "missing server program"
+OPTIONAL = "is not installed"
+"""In the reason of a test that needs an optional package which `make test` does not bring."""
 
 # Deadlines per example say more about the neighbours on the machine than about the code; the whole test has its time limit.
 settings.register_profile("dev", deadline=None)
@@ -73,3 +75,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("MISSING SERVERS", sep="=", yellow=True, bold=True)
         for reason, count in sorted(skipped.items()):
             terminalreporter.write_line(f"{count} tests did NOT run for want of {reason}")
+    optional = [report for report in terminalreporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)]
+    wanting = {(report.nodeid.partition("::")[0], report.longrepr[2]) for report in optional if OPTIONAL in report.longrepr[2]}
+    if wanting:
+        terminalreporter.section("MISSING OPTIONAL PACKAGES", sep="=", yellow=True, bold=True)
+        for file, reason in sorted(wanting):
+            terminalreporter.write_line(f"tests of {file} did NOT run: {reason.removeprefix('Skipped: ')}")

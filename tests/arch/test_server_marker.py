@@ -40,6 +40,14 @@ def test_missing_server_skips_loudly(project: Path) -> None:
     assert "1 skipped" in done.stdout
 
 
+def test_missing_optional_package_skips_loudly(project: Path) -> None:
+    text = 'import pytest\n\npytest.importorskip("no_such_package", reason="no_such_package is not installed: do this")\n'
+    (project / "tests" / "test_needs.py").write_text(text, encoding="utf-8")
+    done = run_pytest(project, required=True)
+    assert "MISSING OPTIONAL PACKAGES" in done.stdout
+    assert "tests of tests/test_needs.py did NOT run: no_such_package is not installed: do this" in done.stdout
+
+
 def test_missing_server_fails_where_required(project: Path) -> None:
     done = run_pytest(project, required=True)
     assert done.returncode == 1
