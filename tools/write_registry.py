@@ -1,4 +1,4 @@
-"""Writes docs/reference/drivers.md and actions.md from the registry (wiring.py) and the option structs.
+"""Writes docs/reference/drivers.md, actions.md and discovery.md from the registries (wiring.py, parsers.py) and the option structs.
 
 With ``--check`` it writes nothing and ends with 1 when a page is not what it would write.
 """
@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 
 from bridgehead.app import wiring
+from bridgehead.app.parsers import parsers
+from bridgehead.discovery.merge import GAUGE_WORDS
 from bridgehead.kernel import shape as sh
 from bridgehead.kernel.phrase import describe
 from bridgehead.kernel.quantity import format_quantity
@@ -42,6 +44,42 @@ ACTIONS_HEAD = """\
 What steps of a [runbook](runbook-language.md#action-done-by-software) can do. `with:` holds the parameters; one without default must be
 given. An action without an undo needs `undo: {keep: <why that is safe>}` in the runbook. How to add one:
 [write an action](../how-to/write-an-action.md).
+"""
+
+DISCOVERY_HEAD = """\
+# Discovery: tools and what each yields
+
+<!-- Written by `make docs` from what the parsers in src/bridgehead/discovery/parsers declare; edit those. -->
+
+How to use it: [discover an estate](../how-to/discover-an-estate.md). `bridgehead discover --list` prints the same, with `--json` for
+scripts.
+
+## A facts file
+
+`--facts FILE` writes one JSON object a line, sorted by subject and attribute, in UTF-8:
+
+| key | |
+|---|---|
+| `subject` | a path of `kind:name` from the outside in: `node:gpu01/gpu:0`. `node:?` where nobody says which host it is |
+| `attribute` | lower case with dashes; a `:` before a part that is a name or a number |
+| `value` | text, number, true or false, a list of texts; null exactly when the status is unknown |
+| `unit` | of the value: base units of SI, `B`, `bit/s`, `B/s`, `degC`; empty for names, counts and words |
+| `status` | `known`, `unknown`, or `conflict`: then there is a line for each value that was said |
+| `tool`, `file`, `line` | where it stands; `ARCHIVE!PATH` for a file in an archive; lines count from 1 |
+| `at_s` | when it was captured, in seconds since 1970, where that is known |
+| `sources` | all places that say the same, where there are several |
+| `note` | why it is unknown, what contradicts it, or which readings it was chosen from |
+
+The last line has one key, `summary`: `facts` (attributes of subjects), `by_status`, `by_tool` (places that say something), `files_read`,
+`files_recognised`, `files_by_tool`, and `skipped`, a list of `file`, `line`, `reason`. Keys may be added; none is taken away.
+
+## How facts become one
+
+Equal values are one fact with all sources. Different values are a conflict; a later capture does not win. Unknown never takes the place of
+a value. The order of files changes nothing.
+
+Only attributes with one of these words between their dashes are gauges, of which the newest reading is taken and the others are named in
+the note: GAUGES. Readings whose order in time is not known are a conflict.
 """
 
 PORTS = {
@@ -77,6 +115,18 @@ def actions_page() -> str:
             "",
             *_struct(action.params_type, "parameter", at=action.name, shown=shown),
         ]
+    return _joined(lines)
+
+
+def discovery_page() -> str:
+    """The page of all parsers."""
+    lines = [DISCOVERY_HEAD.replace("GAUGES", ", ".join(f"`{word}`" for word in sorted(GAUGE_WORDS)))]
+    for parser in parsers():
+        lines += [f"## {parser.tool}", "", f"`{parser.command}`", "", "| subject | attribute | unit | |", "|---|---|---|---|"]
+        for one in parser.yields:
+            cells = (f"`{one.subject}`", f"`{one.attribute}`", f"`{one.unit}`" if one.unit else "", one.meaning)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("")
     return _joined(lines)
 
 
@@ -162,7 +212,11 @@ def _joined(lines: list[str]) -> str:
 
 def main() -> int:
     """Write the pages, or compare them."""
-    pages = {REFERENCE / "drivers.md": drivers_page(), REFERENCE / "actions.md": actions_page()}
+    pages = {
+        REFERENCE / "drivers.md": drivers_page(),
+        REFERENCE / "actions.md": actions_page(),
+        REFERENCE / "discovery.md": discovery_page(),
+    }
     if "--check" in sys.argv[1:]:
         stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
         for path in stale:

@@ -73,6 +73,32 @@ def test_torch_example_learns_and_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert loss < 5
 
 
+@pytest.mark.slow
+def test_dcp_example_resumes_bit_for_bit_on_another_number_of_ranks(tmp_path: Path) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed: the DCP example of docs/how-to/train.md was NOT run")
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    from bridgehead.training.torch_dcp import VaultReader
+
+    weights = []
+    for name, ends in (("moved", ((21, 2), (41, 1))), ("unmoved", ((41, 2),))):
+        folder = tmp_path / name
+        folder.mkdir()
+        vault = create_vault(folder / "vault")
+        for end, ranks in ends:
+            (folder / "train.py").write_text(example("dcp").replace("range(first, 41)", f"range(first, {end})"))
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "train.py"]
+            env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+            subprocess.run(command, cwd=folder, env=env, check=True, timeout=120)
+        assert [info.step for info in vault.list(WorkloadId("ddp"))] == [40, 20]
+        state = {"model": {"weight": torch.zeros(1, 8)}}
+        dcp.load(state, storage_reader=VaultReader(vault, vault.newest(WorkloadId("ddp")).id), no_dist=True)
+        weights.append(state["model"]["weight"])
+    assert torch.equal(weights[0], weights[1])
+
+
 def test_torch_tensors_of_every_kind_come_back(tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed: saving of torch tensors was NOT tested")

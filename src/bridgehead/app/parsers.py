@@ -13,6 +13,11 @@ MODULES: Final = (
     "iperf3",
     "kernel_log",
     "nccl_tests",
+    "nvidia_smi_csv",
+    "nvidia_smi_q",
+    "nvidia_smi_topo",
+    "nvidia_smi_topo_p2p",
+    "nvidia_smi_xml",
 )
 """Modules of ``bridgehead.discovery.parsers``; each has a ``PARSER``."""
 

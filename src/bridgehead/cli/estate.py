@@ -86,12 +86,13 @@ def diff(before: Path, after: Path, /, *, json: JsonOption = False) -> int:
         print(msgspec.json.encode({"same": not found, "differences": listed}).decode())
     else:
         for one in found:
-            print(_line(one.path, one.before, one.after))
+            print(difference_line(one.path, one.before, one.after))
         print(f"{len(found)} difference{'' if len(found) == 1 else 's'}")
     return ExitCode.NEGATIVE if found else ExitCode.DONE
 
 
-def _line(path: str, before: object, after: object) -> str:
+def difference_line(path: str, before: object, after: object) -> str:
+    """One difference for people: what was added, removed or changed."""
     if before is None:
         return f"+ {path}: {_words(after)}"
     return f"- {path}: {_words(before)}" if after is None else f"~ {path}: {_words(before)} -> {_words(after)}"

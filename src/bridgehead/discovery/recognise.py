@@ -33,10 +33,9 @@ def read_capture(capture: Capture, parsers: Sequence[Parser]) -> tuple[str, Pars
 
 
 def first_words(data: bytes) -> str:
-    """The beginning of the first line that holds something, for people."""
-    line = next((line for line in data[:HEAD_BYTES].splitlines() if line.strip()), b"")
-    text = "".join(sign if sign.isprintable() else " " for sign in line[: 4 * _SHOWN].decode("utf-8", "replace"))
-    words = " ".join(text.split())
+    """The beginning, in one line, for people."""
+    text = data[: 16 * _SHOWN].decode("utf-8-sig", "replace")
+    words = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     return words if len(words) <= _SHOWN else words[:_SHOWN] + "..."
 
 

@@ -96,11 +96,12 @@ class FabricKind(enum.StrEnum):
 
 
 class FabricPurpose(enum.StrEnum):
-    """What a fabric is for; the three are kept apart."""
+    """What a fabric is for; the three are kept apart. UNKNOWN is what discovery writes until somebody says: it is for nothing yet."""
 
     COMPUTE = "compute"
     STORAGE = "storage"
     MANAGEMENT = "management"
+    UNKNOWN = "unknown"
 
 
 class Fabric(msgspec.Struct, frozen=True):

@@ -151,6 +151,7 @@ def save_part(
         shard, part.digest, len(mine), sum(file.size_bytes for file in part.files), stored.written_blocks, stored.written_bytes
     )
     if done is not None:
+        _clear(objects, group, part)
         return msgspec.structs.replace(saved, snapshot=done)
     missing = _missing(group, _numbers(objects, group))
     if missing or not close:
@@ -257,6 +258,15 @@ def _put(objects: Objects, writing: Writing, group: Group, part: Part) -> None:
             pass
         objects.blobs.delete(key)
     raise _conflict(group, f"another process saves shard {part.shard}, too", "Give each rank or node a number of its own.")
+
+
+def _clear(objects: Objects, group: Group, part: Part) -> None:
+    """Remove the part, which one that was killed after its commit has left."""
+    try:
+        if objects.record(group.key(part.shard), Part).digest == part.digest:
+            objects.blobs.delete(group.key(part.shard))
+    except (Damaged, NotFound):
+        pass
 
 
 def _read(objects: Objects, group: Group) -> dict[int, Part]:

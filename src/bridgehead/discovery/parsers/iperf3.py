@@ -179,9 +179,11 @@ PARSER = Parser(
             ("measured-retransmits", "", "segments that were sent again"),
             ("measured-jitter", "s", "of UDP"),
             ("measured-loss", "1", "share of datagrams that were lost"),
-            ("measured-round-trip-mean", "s", "mean round trip of the stream (with several: of each, by number)"),
-            ("measured-round-trip-min", "s", "the shortest, the same way"),
-            ("measured-round-trip-max", "s", "the longest, the same way"),
+            *(
+                (f"measured-round-trip-{which}{number}", "s", f"{which} round trip of {of}")
+                for which in ("mean", "min", "max")
+                for number, of in (("", "the only stream"), (":*", "each of several streams"))
+            ),
         )
     ),
 )

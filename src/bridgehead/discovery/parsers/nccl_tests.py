@@ -17,6 +17,7 @@ _RANK: Final = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s
 _AVERAGE: Final = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)")
 _BOUNDS: Final = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)\s+(OK|FAILED)")
 _TEST: Final = re.compile(r"#\s*Collective test (?:starting|concluded):\s*(\w+)")
+_BEGIN: Final = re.compile(r"#\s*(?:Collective test starting:|nThread \d+ nGpus \d+ minBytes)")
 _VERSION: Final = re.compile(r"(?:#\s*)?NCCL version (\d\S*)")
 # What mpirun --tag-output and srun --label put in front of each line.
 _LABEL: Final = re.compile(r"(?:\[\d+,\d+\]<std(?:out|err)>:|\d{1,6}:(?=\s*(?:#|\d+\s|NCCL)))\s?")
@@ -41,7 +42,6 @@ class _Row(msgspec.Struct):
 class _Run(msgspec.Struct):
     """One test of the output."""
 
-    line: int
     test: str = ""
     ranks: dict[int, tuple[str, str, str, int]] = msgspec.field(default_factory=dict)
     rows: list[_Row] = msgspec.field(default_factory=list)
@@ -68,13 +68,13 @@ def parse(capture: Capture) -> Parsed:
 
 def _runs(capture: Capture, say: Statements) -> list[_Run]:
     lines = capture.lines
-    runs = [_Run(1)]
+    runs = [_Run()]
     for number, raw in enumerate(lines, 1):
         line = _LABEL.sub("", raw, count=1).strip() if raw[:1] in "[0123456789" else raw.strip()
         if not line:
             continue
-        if "nThread" in line and "minBytes" in line and runs[-1].rows:
-            runs.append(_Run(number))
+        if runs[-1].rows and _BEGIN.match(line):
+            runs.append(_Run())
         if number == len(lines):  # without an end of line it may be cut, even inside a number
             if line.strip("#"):
                 say.skip(number, f"the last line has no end and may be cut off: {line[:80]!r}")

@@ -1,0 +1,161 @@
+"""Capture files: every file below the paths that a user gives, with the host whose output it is. Links are not followed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from bridgehead.app.archives import Entry, entries, is_packed
+from bridgehead.discovery.captures import RECORD_NAME, Owner, owner_of, read_record
+from bridgehead.discovery.parsing import MAX_CAPTURE_BYTES, Capture
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.model.fact import Skipped
+
+_SUFFIXES = (".tar", ".tgz", ".gz", ".bz2", ".xz", ".zip")
+
+
+class _File(NamedTuple):
+    """A file on disk: the names of the folders from the given path down to it, and the name of the given path."""
+
+    path: Path
+    folders: tuple[str, ...]
+    given: str
+
+
+def captures(paths: Sequence[Path], *, tools: frozenset[str], host: str = "") -> Iterator[Capture | Skipped]:
+    """All captures, one in memory at a time, and what is passed over.
+
+    Args:
+        paths: files, folders, archives; each file is read once, however often it is given.
+        tools: names that are no hosts.
+        host: whose output it is where neither a folder nor a record says.
+
+    Raises BAD_INPUT for a path that does not exist or that cannot be opened.
+    """
+    done: set[str] = set()
+    for given in paths:
+        files: list[_File] = []
+        for found in _files(given):
+            if isinstance(found, Skipped):
+                yield found
+            elif (real := os.path.realpath(found.path)) not in done:
+                done.add(real)
+                files.append(found)
+        owners = _owners(files)
+        for file in files:
+            yield from _captures_of(file, owners, tools=tools, host=host)
+
+
+def _files(given: Path) -> Iterator[_File | Skipped]:
+    try:
+        # The path that was given may be a link: somebody named it.
+        mode = given.stat().st_mode
+        name = given.name or given.resolve().name
+        if stat.S_ISDIR(mode):
+            yield from _below(given, (), name)
+        elif stat.S_ISREG(mode):
+            yield _File(given, (), _stem(name) if is_packed(given) else "")
+        else:
+            yield Skipped(_shown(given), 1, "it is no ordinary file")
+    except OSError as error:
+        raise BridgeheadError(
+            ErrorCode.BAD_INPUT,
+            tried="read the captured output",
+            subject=str(given),
+            happened=error.strerror or str(error),
+            remedy="Check the path and its rights.",
+        ) from error
+
+
+def _below(folder: Path, folders: tuple[str, ...], given: str) -> Iterator[_File | Skipped]:
+    with os.scandir(folder) as scan:
+        found = sorted(scan, key=lambda one: one.name)
+    for one in found:
+        path = folder / one.name
+        if one.is_symlink():
+            yield Skipped(_shown(path), 1, "it is a link, and links are not followed")
+        elif one.is_dir(follow_symlinks=False):
+            try:
+                yield from _below(path, (*folders, one.name), given)
+            except OSError as error:
+                yield Skipped(_shown(path), 1, f"the folder cannot be read: {error.strerror}")
+        elif one.is_file(follow_symlinks=False):
+            yield _File(path, folders, given)
+        else:
+            yield Skipped(_shown(path), 1, "it is no ordinary file")
+
+
+def _owners(files: Sequence[_File]) -> dict[tuple[str, ...], Owner]:
+    """What the collector's records say, by the folders in which they lie; records in archives too."""
+    owners: dict[tuple[str, ...], Owner] = {}
+    for file in files:
+        try:
+            if file.path.name == RECORD_NAME:
+                with file.path.open("rb") as stream:
+                    _note(owners, file.folders, stream.read(64 << 10))
+            elif is_packed(file.path):
+                for entry in entries(file.path, wanted=lambda path: path.rpartition("/")[2] == RECORD_NAME):
+                    if entry.data:
+                        _note(owners, _inner_folders(file, entry.path), entry.data)
+        except OSError:
+            continue  # reading it as a capture says so
+    return owners
+
+
+def _note(owners: dict[tuple[str, ...], Owner], folders: tuple[str, ...], data: bytes) -> None:
+    owner = read_record(data)
+    if owner is not None:
+        owners[folders] = owner
+
+
+def _captures_of(file: _File, owners: dict[tuple[str, ...], Owner], *, tools: frozenset[str], host: str) -> Iterator[Capture | Skipped]:
+    shown = _shown(file.path)
+    try:
+        packed = is_packed(file.path)
+        found = entries(file.path) if packed else iter([_read(file.path)])
+    except OSError as error:
+        yield Skipped(shown, 1, f"it cannot be read: {error.strerror}")
+        return
+    for entry in found:
+        name = f"{shown}!{_printable(entry.path)}" if entry.path else shown
+        if entry.reason:
+            yield Skipped(name, 1, entry.reason)
+            continue
+        folders = _inner_folders(file, entry.path) if packed else file.folders
+        owner = owner_of(folders, given=file.given, owners=owners, tools=tools)
+        at_s = entry.at_s if owner.at_s is None else owner.at_s
+        yield Capture(name, entry.data, owner.host or host, at_s)
+
+
+def _read(path: Path) -> Entry:
+    with path.open("rb") as stream:
+        data = stream.read(MAX_CAPTURE_BYTES + 1)
+        at_s = os.fstat(stream.fileno()).st_mtime or None
+    if len(data) > MAX_CAPTURE_BYTES:
+        return Entry("", b"", at_s, f"it is larger than {MAX_CAPTURE_BYTES >> 20} MiB")
+    return Entry("", data, at_s)
+
+
+def _inner_folders(file: _File, inside: str) -> tuple[str, ...]:
+    """Folders of an entry of an archive. An archive that lies in a folder counts as a level by its own name."""
+    names = [name for name in inside.split("/")[:-1] if name not in ("", ".")]
+    own = [_stem(file.path.name)] if inside and file.given != _stem(file.path.name) else []
+    return (*file.folders, *own, *names)
+
+
+def _stem(name: str) -> str:
+    for suffix in (*_SUFFIXES, ".tar"):
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _shown(path: Path) -> str:
+    return _printable(os.path.normpath(path))
+
+
+def _printable(name: str) -> str:
+    """Bytes of a name that are not UTF-8, as ``\\xff``."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,0 +1,76 @@
+"""Estate drafts: what discovery proves as an estate file, or as the difference to the file that is there (M5.1)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from bridgehead.app.estate_files import load_estate
+from bridgehead.app.wiring import driver_options
+from bridgehead.discovery.draft import Draft, Lack, draft
+from bridgehead.discovery.merge import View
+from bridgehead.kernel.ids import SiteId
+from bridgehead.model.difference import Difference, differences
+from bridgehead.model.estatefile import estate_data, read_estate, write_estate
+
+_NAME = "discovered"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What became of the estate file.
+
+    Attributes:
+        written: whether the file is new or was overwritten.
+        differences: from the file that was there to what was discovered; empty when there was none.
+        lacks: what planning needs and nobody said.
+    """
+
+    written: bool
+    differences: tuple[Difference, ...]
+    lacks: tuple[Lack, ...]
+
+
+def keep_estate(views: tuple[View, ...], path: Path, *, site: SiteId, force: bool) -> Kept:
+    """Write the estate file. One that is there already is compared, and overwritten only with ``force``.
+
+    Raises BAD_INPUT when a file is there that is no estate (also with ``force``: it is somebody's), OSError when it cannot be written.
+    """
+    drivers = driver_options()
+    before = load_estate(path) if path.exists() else None
+    drawn = draft(views, site=site, name=_NAME if before is None else before.name)
+    if before is not None:
+        found = tuple(differences(estate_data(before, drivers=drivers), estate_data(drawn.estate, drivers=drivers)))
+        if not force or not found:
+            return Kept(False, found, drawn.lacks)
+        _write(path, drawn)
+        return Kept(True, found, drawn.lacks)
+    _write(path, drawn)
+    return Kept(True, (), drawn.lacks)
+
+
+def estate_text(drawn: Draft) -> str:
+    """The file: what is lacking as comments, then the estate. Raises BAD_INPUT should it not read back."""
+    head = ["# Written by `bridgehead discover`. Only what captured output proves stands here."]
+    if drawn.lacks:
+        head += ["# What planning still lacks, and what settles it:"]
+        head += [f"# - {_one_line(lack.what)}: {_one_line(lack.settled_by)}" for lack in drawn.lacks]
+    text = "\n".join(head) + "\n" + write_estate(drawn.estate, drivers=driver_options())
+    read_estate(text, file="what was discovered", drivers=driver_options())
+    return text
+
+
+def _write(path: Path, drawn: Draft) -> None:
+    text = estate_text(drawn)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _one_line(text: str) -> str:
+    """Names come from files: nothing in them ends a comment."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
