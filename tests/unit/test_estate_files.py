@@ -13,9 +13,9 @@ from bridgehead.app.estate_files import check_files
 from bridgehead.app.wiring import connect, driver_options
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.model.difference import differences
-from bridgehead.model.equipment import Circuit, CircuitId, Wiring
 from bridgehead.model.estate import Estate
 from bridgehead.model.estatefile import estate_data, estate_schema, read_estate, write_estate
+from bridgehead.model.power import Circuit, CircuitId, Wiring
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = (ROOT / "examples" / "estate.yaml").read_text(encoding="utf-8")

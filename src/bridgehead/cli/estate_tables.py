@@ -12,11 +12,11 @@ from rich.text import Text
 from bridgehead.app.wiring import driver_options
 from bridgehead.kernel.quantity import format_bytes, format_quantity
 from bridgehead.kernel.units import Dimension
-from bridgehead.model.equipment import Circuit, Wiring
 from bridgehead.model.estate import Estate
 from bridgehead.model.estatefile import estate_data
+from bridgehead.model.power import Circuit, Wiring
 
-_EQUIPMENT = ("circuits", "racks", "fabrics", "nodes", "stores")
+_EQUIPMENT = ("sources", "circuits", "loops", "racks", "fabrics", "switches", "nodes", "stores", "acceptance")
 _DIGITS = 3
 
 

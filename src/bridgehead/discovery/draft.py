@@ -19,8 +19,9 @@ import msgspec
 
 from bridgehead.discovery.merge import View, natural
 from bridgehead.kernel.ids import SiteId
-from bridgehead.model.equipment import Fabric, FabricId, FabricKind, FabricPurpose, Nic, NicId, Node, NodeId
+from bridgehead.model.equipment import Node, NodeId
 from bridgehead.model.estate import Estate, Site
+from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Nic, NicId
 from bridgehead.model.fact import Status, Value
 
 _SUBJECT = re.compile(r"node:(?P<host>[^/]+)(?:/(?P<kind>gpu|nic):(?P<name>[^/]+))?")

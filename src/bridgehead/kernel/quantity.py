@@ -36,6 +36,7 @@ Kelvin = Annotated[float, Unit(Dimension.TEMPERATURE)]
 Metres = Annotated[float, Unit(Dimension.LENGTH)]
 Kilograms = Annotated[float, Unit(Dimension.MASS)]
 Pascals = Annotated[float, Unit(Dimension.PRESSURE)]
+CubicMetresPerSecond = Annotated[float, Unit(Dimension.FLOW)]
 Hertz = Annotated[float, Unit(Dimension.FREQUENCY)]
 Share = Annotated[float, Unit(Dimension.SHARE)]
 """A fraction of one; files write percent."""

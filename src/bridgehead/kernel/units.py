@@ -25,6 +25,7 @@ class Dimension(enum.Enum):
     MASS = "mass"
     PRESSURE = "pressure"
     FREQUENCY = "frequency"
+    FLOW = "volume flow"
     SHARE = "share"
 
 
@@ -65,6 +66,7 @@ MEASURES: Final[dict[Dimension, Measure]] = {
     Dimension.MASS: Measure("kg", "1,360 kg", "_kg", ("kg",)),
     Dimension.PRESSURE: Measure("Pa", "250 kPa", "_pa", ("MPa", "kPa", "Pa")),
     Dimension.FREQUENCY: Measure("Hz", "10 Hz", "_hz", ("GHz", "MHz", "kHz", "Hz")),
+    Dimension.FLOW: Measure("m3/s", "120 L/min", "_m3ps", ("L/s", "L/min")),
     Dimension.SHARE: Measure("1", "80 %", "", ("%",)),
 }
 
@@ -82,6 +84,7 @@ _PLAIN: dict[Dimension, dict[str, str | int]] = {
     Dimension.MASS: {"g": "1/1000", "kg": 1, "t": 10**3, "lb": "0.45359237"},
     Dimension.PRESSURE: {"Pa": 1, "hPa": 100, "kPa": 10**3, "MPa": 10**6, "mbar": 100, "bar": 10**5},
     Dimension.FREQUENCY: {"Hz": 1, "kHz": 10**3, "MHz": 10**6, "GHz": 10**9},
+    Dimension.FLOW: {"L/s": "1/1000", "L/min": "1/60000", "CFM": "28316846592/60000000000000"},
     Dimension.SHARE: {"%": "1/100"},
 }
 
@@ -115,6 +118,7 @@ _WORDS = {
     "g": "grams", "kg": "kilograms", "t": "tonnes", "lb": "pounds", "K": "kelvin", "%": "percent", "hPa": "hectopascal",
     "mbar": "millibar", "bar": "bar", "°C": "degrees Celsius", "degC": "degrees Celsius",
     "°F": "degrees Fahrenheit", "degF": "degrees Fahrenheit",
+    "L/s": "litres a second", "L/min": "litres a minute", "CFM": "cubic feet a minute",
 }  # fmt: skip
 
 NEAR: Final[dict[str, tuple[str, ...]]] = {

@@ -1,73 +1,21 @@
-"""Equipment: what stands in a site. Quantities in SI; a value that nobody gave is None and never 0 (M2, M5.1)."""
+"""Equipment: racks, nodes and stores of a site. Quantities in SI; a value that nobody gave is None and never 0 (M2, M5.1)."""
 
 from __future__ import annotations
 
 import enum
-import math
 from typing import Annotated, NewType
 
 import msgspec
 
-from bridgehead.kernel.quantity import Amperes, BitsPerSecond, Bytes, Kilograms, Share, Volts, Watts
-from bridgehead.kernel.shape import Keyed, Ref
+from bridgehead.kernel.quantity import BitsPerSecond, Bytes, Kilograms, Share, Watts
+from bridgehead.kernel.shape import Keyed
+from bridgehead.model.cooling import LoopRef
+from bridgehead.model.fabric import AtLeastOne, Count, Nic, RackId, RackRef
+from bridgehead.model.power import CircuitRef, Fraction
 
-CircuitId = NewType("CircuitId", str)
-RackId = NewType("RackId", str)
 NodeId = NewType("NodeId", str)
-NicId = NewType("NicId", str)
-FabricId = NewType("FabricId", str)
 StoreId = NewType("StoreId", str)
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
-AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
-Fraction = Annotated[Share, msgspec.Meta(gt=0, le=1)]
-FabricRef = Annotated[FabricId, Ref(("fabric",))]
-RackRef = Annotated[RackId, Ref(("rack",))]
-CircuitRef = Annotated[CircuitId, Ref(("circuit",))]
-
-
-class Wiring(enum.StrEnum):
-    """How the voltage of a circuit is measured; without it, its power cannot be known (E03)."""
-
-    SINGLE_PHASE = "single-phase"
-    THREE_PHASE_LINE_TO_LINE = "three-phase-line-to-line"
-    THREE_PHASE_LINE_TO_NEUTRAL = "three-phase-line-to-neutral"
-    DC = "dc"
-
-
-class Circuit(msgspec.Struct, frozen=True):
-    """One electrical feed behind one breaker.
-
-    Attributes:
-        voltage_v: nominal voltage, measured as ``wiring`` says.
-        current_a: rating of the breaker.
-        wiring: single phase, three phases (line to line or line to neutral), or dc.
-        continuous: share of the rating that may flow for hours (80 % for ordinary breakers under NEC); unknown when not given.
-        feed: the name of the feed that it hangs on; two circuits of one feed do not back each other up.
-    """
-
-    id: CircuitId
-    voltage_v: Annotated[Volts, msgspec.Meta(gt=0)]
-    current_a: Annotated[Amperes, msgspec.Meta(gt=0)]
-    wiring: Wiring
-    continuous: Fraction | None = None
-    feed: str = ""
-
-    @property
-    def rating_va(self) -> float:
-        """Apparent power of the breaker's rating (rules section 1: S = V·I, √3·V_LL·I, 3·V_LN·I; for dc the power in watts)."""
-        match self.wiring:
-            case Wiring.THREE_PHASE_LINE_TO_LINE:
-                return math.sqrt(3) * self.voltage_v * self.current_a
-            case Wiring.THREE_PHASE_LINE_TO_NEUTRAL:
-                return 3 * self.voltage_v * self.current_a
-            case Wiring.SINGLE_PHASE | Wiring.DC:
-                return self.voltage_v * self.current_a
-
-    @property
-    def continuous_va(self) -> float | None:
-        """What may flow for hours; None while the share is unknown."""
-        return None if self.continuous is None else self.continuous * self.rating_va
+LiquidShare = Annotated[Share, msgspec.Meta(ge=0, le=1)]
 
 
 class Rack(msgspec.Struct, frozen=True):
@@ -75,71 +23,76 @@ class Rack(msgspec.Struct, frozen=True):
 
     Attributes:
         position: where it stands, in the words of the site ("hall 2, row C, 14").
+        row: its row, for drawings.
+        column: its place in the row, counted from 1, for drawings.
         units: height in rack units.
-        max_weight_kg: what rack and floor carry.
+        used_units: rack units taken by what is no node of this estate.
+        weight_kg: of the empty rack with its PDUs, cables and coolant.
+        max_weight_kg: what rack and floor carry, the rack itself included.
+        footprint_m2: area that its weight rests on, for the limit of the floor.
         circuits: the circuits that end in it.
+        loops: the cooling loops that take its heat, air and liquid.
     """
 
     id: RackId
     position: str = ""
+    row: str = ""
+    column: AtLeastOne | None = None
     units: AtLeastOne | None = None
+    used_units: Count = 0
+    weight_kg: Kilograms | None = None
     max_weight_kg: Kilograms | None = None
+    footprint_m2: Annotated[float, msgspec.Meta(gt=0)] | None = None
     circuits: tuple[CircuitRef, ...] = ()
-
-
-class FabricKind(enum.StrEnum):
-    """What a fabric speaks."""
-
-    INFINIBAND = "infiniband"
-    ROCE = "roce"
-    ETHERNET = "ethernet"
-
-
-class FabricPurpose(enum.StrEnum):
-    """What a fabric is for; the three are kept apart. UNKNOWN is what discovery writes until somebody says: it is for nothing yet."""
-
-    COMPUTE = "compute"
-    STORAGE = "storage"
-    MANAGEMENT = "management"
-    UNKNOWN = "unknown"
-
-
-class Fabric(msgspec.Struct, frozen=True):
-    """One network within a site."""
-
-    id: FabricId
-    kind: FabricKind
-    purpose: FabricPurpose
-
-
-class Nic(msgspec.Struct, frozen=True):
-    """One network adapter of a node."""
-
-    id: NicId
-    rate_bps: BitsPerSecond
-    fabric: FabricRef
+    loops: tuple[LoopRef, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):
     """One computer.
 
     Attributes:
+        model: maker and model of the chassis; nodes of one model are siblings and compared with each other.
+        position: lowest rack unit that it takes, counted from 1.
         gpus: number of GPUs as the driver counts them.
+        gpus_expected: number of GPUs that it was built with.
         gpu_model: their model; all GPUs of a node are alike (P1).
+        gpu_addresses: PCI addresses of its GPUs, in the order of their slots.
+        gpu_links: active NVLinks of each GPU, in the order of the GPUs.
         memory_bytes: main memory.
-        power_w: the largest power that was measured or declared; not the nameplate.
+        power_w: the largest power that its maker or owner declares for it under load; not the nameplate.
+        measured_w: the largest power that was measured.
+        nameplate_w: what the plates of its supplies add up to: an upper bound, never the load.
+        power_factor: active by apparent power.
+        supplies: number of power supplies.
+        supplies_needed: how many of them must live.
+        circuits: the circuit of each supply, in order; without it the supplies are dealt over the circuits of the rack in turn.
+        liquid_share: part of its heat that goes into liquid.
         weight_kg: with rails.
         units: height in rack units.
+        firmware: version by component (``driver``, ``bios``, ``bmc``, ``vbios``, ``nic``, ``ofed``, ``nccl``, ``cuda``).
     """
 
     id: NodeId
+    model: str = ""
     rack: RackRef | None = None
+    position: AtLeastOne | None = None
     gpus: Count = 0
+    gpus_expected: Count | None = None
     gpu_model: str = ""
+    gpu_addresses: tuple[str, ...] = ()
+    gpu_links: tuple[Count, ...] = ()
     memory_bytes: Bytes | None = None
     power_w: Watts | None = None
+    measured_w: Watts | None = None
+    nameplate_w: Watts | None = None
+    power_factor: Fraction | None = None
+    supplies: AtLeastOne | None = None
+    supplies_needed: AtLeastOne | None = None
+    circuits: tuple[CircuitRef, ...] = ()
+    liquid_share: LiquidShare | None = None
     weight_kg: Kilograms | None = None
     units: AtLeastOne | None = None
+    firmware: dict[str, str] = {}
     nics: Annotated[tuple[Nic, ...], Keyed("nic")] = ()
 
 
@@ -154,6 +107,8 @@ class Store(msgspec.Struct, frozen=True):
     """A place that keeps bytes (M4).
 
     Attributes:
+        protocol: how it is mounted (``nfs``, ``lustre``, ``s3`` ...).
+        servers: machines that serve it; one is a bottleneck and a single point of failure (P23).
         read_bps: measured rate of reading.
         write_bps: measured rate of writing.
     """
@@ -162,5 +117,7 @@ class Store(msgspec.Struct, frozen=True):
     kind: StoreKind
     size_bytes: Bytes
     used_bytes: Bytes | None = None
+    protocol: str = ""
+    servers: AtLeastOne | None = None
     read_bps: BitsPerSecond | None = None
     write_bps: BitsPerSecond | None = None

@@ -8,9 +8,13 @@ from typing import Annotated, Any, NewType
 import msgspec
 
 from bridgehead.kernel.ids import ServiceId, SiteId, WorkloadId
-from bridgehead.kernel.quantity import BitsPerSecond, Bytes, EnergyPrice, Seconds, Watts
+from bridgehead.kernel.quantity import BitsPerSecond, Bytes, EnergyPrice, Kelvin, Metres, Seconds, Share, Watts
 from bridgehead.kernel.shape import Keyed, Ref
-from bridgehead.model.equipment import Circuit, Count, Fabric, Node, Rack, Store
+from bridgehead.model.acceptance import Acceptance
+from bridgehead.model.cooling import Loop
+from bridgehead.model.equipment import Node, Rack, Store
+from bridgehead.model.fabric import Count, Fabric, Switch
+from bridgehead.model.power import Circuit, PowerSource
 
 LinkId = NewType("LinkId", str)
 ObjectiveId = NewType("ObjectiveId", str)
@@ -44,6 +48,17 @@ class SiteConnections(msgspec.Struct, frozen=True):
     vault: Connection | None = None
 
 
+class HeadroomRule(enum.StrEnum):
+    """How a load is held against a circuit (rules section 3); the report shows all three beside each other."""
+
+    CONTINUOUS = "continuous"
+    """Load at most (1 - margin) of what may flow for hours: the default."""
+    RATING = "rating"
+    """Load at most what may flow for hours, and at most (1 - margin) of the breaker's rating."""
+    NEED = "need"
+    """What may flow for hours is at least (1 + margin) times the load."""
+
+
 class Site(msgspec.Struct, frozen=True):
     """A datacenter, colocation hall or cloud region.
 
@@ -51,21 +66,40 @@ class Site(msgspec.Struct, frozen=True):
         name: what people call it.
         region: where it is.
         power_w: usable power of the whole site; circuits are what counts (M5.3).
+        electrical_rules: the national rule set that it declares (``NEC``, ``IEC``); we compute, an electrician signs.
+        headroom: how the margin of the policy is applied to circuits.
         energy_price: price of energy.
         pue: total power divided by IT power.
+        altitude_m: above the sea; thin air carries less heat.
+        ambient_k: highest temperature outside for which the cooling is meant.
+        floor_kg_per_m2: what the raised floor carries.
+        sources: what feeds the circuits, up to the utility.
+        loops: cooling.
+        spare_gpus: GPUs that stand ready as spares (M10.1).
+        acceptance: results of tests.
     """
 
     id: SiteId
     name: str = ""
     region: str = ""
     power_w: Watts | None = None
+    electrical_rules: str = ""
+    headroom: HeadroomRule = HeadroomRule.CONTINUOUS
     energy_price: EnergyPrice | None = None
     pue: Annotated[float, msgspec.Meta(ge=1)] | None = None
+    altitude_m: Metres | None = None
+    ambient_k: Kelvin | None = None
+    floor_kg_per_m2: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    sources: Annotated[tuple[PowerSource, ...], Keyed("source")] = ()
     circuits: Annotated[tuple[Circuit, ...], Keyed("circuit")] = ()
+    loops: Annotated[tuple[Loop, ...], Keyed("loop")] = ()
     racks: Annotated[tuple[Rack, ...], Keyed("rack")] = ()
     fabrics: Annotated[tuple[Fabric, ...], Keyed("fabric")] = ()
+    switches: Annotated[tuple[Switch, ...], Keyed("switch")] = ()
     nodes: Annotated[tuple[Node, ...], Keyed("node")] = ()
     stores: Annotated[tuple[Store, ...], Keyed("store")] = ()
+    spare_gpus: Count | None = None
+    acceptance: Annotated[tuple[Acceptance, ...], Keyed("acceptance")] = ()
     connections: SiteConnections = SiteConnections()
 
     @property
@@ -82,6 +116,14 @@ class Link(msgspec.Struct, frozen=True):
         rate_bps: line rate.
         delay_s: one way.
         carrier: who runs it; two links of one carrier are not diverse.
+        path: the ducts and buildings that it goes through; two links that share one are not diverse.
+        measured_bps: rate that was received in a test, never the one that was sent.
+        flows: flows of that test.
+        loss: share of packets that are lost.
+        mtu: largest packet in bytes; a plain number.
+        window_bytes: largest window of one flow.
+        used_bps: what production already takes at its busiest.
+        failover_s: measured time until traffic is on another link when this one fails.
     """
 
     id: LinkId
@@ -89,6 +131,14 @@ class Link(msgspec.Struct, frozen=True):
     rate_bps: BitsPerSecond
     delay_s: Seconds | None = None
     carrier: str = ""
+    path: tuple[str, ...] | None = None
+    measured_bps: BitsPerSecond | None = None
+    flows: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    loss: Annotated[Share, msgspec.Meta(ge=0, le=1)] | None = None
+    mtu: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    window_bytes: Bytes | None = None
+    used_bps: BitsPerSecond | None = None
+    failover_s: Seconds | None = None
 
 
 class WorkloadKind(enum.StrEnum):
@@ -98,6 +148,18 @@ class WorkloadKind(enum.StrEnum):
     INFERENCE = "inference"
     BATCH = "batch"
     SERVICE = "service"
+
+
+class Grace(msgspec.Struct, frozen=True):
+    """One link of the chain of grace periods between "please stop" and the kill (M5.2).
+
+    Attributes:
+        id: who waits: ``slurm-killwait``, ``pod-termination``, ``pre-stop``, ``signal-lead``.
+        lasts_s: how long.
+    """
+
+    id: str
+    lasts_s: Seconds
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -110,7 +172,14 @@ class Workload(msgspec.Struct, frozen=True):
         gpu_model: the model that it needs; empty when any will do.
         checkpoint_bytes: size of one checkpoint, of all GPUs together.
         checkpoint_per_gpu_bytes: size of one checkpoint for each GPU; only one of the two is given (M8.3).
+        checkpoint_every_s: time between two checkpoints.
+        save_s: measured time of one save.
         restore_s: measured time to restore.
+        warm_up_s: time from restored to useful work.
+        graces: periods of grace, from the outermost to the process; the shortest decides.
+        store: the store at its site that its checkpoints are written to.
+        memory_bytes: main memory that it needs in all.
+        seeded: whether its seeds and records allow it to be repeated (P23).
         objective: the id of its objective in the policy.
         priority: a higher number goes over, and is recovered, earlier.
         pausable: whether it may stand still for a while.
@@ -127,7 +196,14 @@ class Workload(msgspec.Struct, frozen=True):
     gpu_model: str = ""
     checkpoint_bytes: Bytes | None = None
     checkpoint_per_gpu_bytes: Bytes | None = None
+    checkpoint_every_s: Seconds | None = None
+    save_s: Seconds | None = None
     restore_s: Seconds | None = None
+    warm_up_s: Seconds | None = None
+    graces: Annotated[tuple[Grace, ...], Keyed("grace")] = ()
+    store: str = ""
+    memory_bytes: Bytes | None = None
+    seeded: bool | None = None
     objective: ObjectiveId | None = None
     priority: Count = 0
     pausable: bool = False

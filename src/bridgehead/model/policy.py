@@ -17,8 +17,9 @@ from bridgehead.kernel.quantity import BitsPerSecond, Seconds, Share, format_qua
 from bridgehead.kernel.schema import json_schema
 from bridgehead.kernel.shape import Keyed, shape_of
 from bridgehead.kernel.units import Dimension
-from bridgehead.model.equipment import AtLeastOne, Fraction
 from bridgehead.model.estate import ObjectiveId
+from bridgehead.model.fabric import AtLeastOne
+from bridgehead.model.power import Fraction
 
 Part = Annotated[Share, msgspec.Meta(ge=0, lt=1)]
 Positive = Annotated[Seconds, msgspec.Meta(gt=0)]
@@ -110,6 +111,7 @@ class Policy(msgspec.Struct, frozen=True):
         name: its name.
         source: the site that is left.
         target: the site that is moved to.
+        hardware: whether the nodes themselves are carried over; without it, they are when the target has none.
         windows: when things may move; without any, always.
         blackouts: when nothing may move.
         reserve: spare capacity at both sites during the move (M10.1).
@@ -120,6 +122,7 @@ class Policy(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="policy")
     source: SiteId
     target: SiteId
+    hardware: bool | None = None
     windows: tuple[Period, ...] = ()
     blackouts: tuple[Period, ...] = ()
     limits: Limits = Limits()

@@ -1,0 +1,19 @@
+"""Checks: the only list of their families. Adding one is one file in ``assess`` and one line here, sorted by name."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from bridgehead.assess.checking import Check
+
+FAMILIES: Final[tuple[str, ...]] = ()
+"""Modules of ``bridgehead.assess``; each has a tuple ``CHECKS``."""
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    """All checks, sorted by code."""
+    found: list[Check] = [check for name in FAMILIES for check in import_module(f"bridgehead.assess.{name}").CHECKS]
+    return tuple(sorted(found, key=lambda check: check.code))
