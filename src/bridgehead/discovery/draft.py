@@ -2,11 +2,25 @@
 
 Only KNOWN values are taken. What is unknown or in conflict is left out and listed with what would settle it.
 
-Attributes that are read, of parsers whatever their tool:
+Attributes that are read, of parsers whatever their tool (a bare name where no unit stands):
 
-- ``node:*``: ``gpu-count`` (as the driver counts), ``memory`` (B)
-- ``node:*/gpu:*``: ``model``
-- ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``)
+- ``node:*``: ``gpu-count`` (as the driver counts), ``memory`` (B, main memory), ``model`` (of the chassis), ``driver-version``,
+  ``cuda-version``, ``bios-version``, ``bmc-version``, ``ofed-version``, ``power-draw`` (W, of the whole chassis)
+- ``node:*/psu:*``: ``capacity`` (W)
+- ``node:*/gpu:*``: ``model``, ``pci-bus-id``, ``vbios-version``, ``nvlinks-active`` (how many)
+- ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``), ``model``, ``firmware-version``, ``state``
+  (``active`` or ``up`` when the link is there), ``neighbor`` (name of the switch, from LLDP)
+- ``device:*`` (NetBox; taken for the node of that name): ``site``, ``rack``, ``rack-position`` (lowest unit), ``height`` (U), ``weight`` (kg),
+  ``model``, ``role``
+- ``rack:*`` or ``site:*/rack:*``: ``site``, ``height`` (U), ``weight`` (kg), ``weight-max`` (kg), ``row``, ``position``
+- ``feed:*`` or ``site:*/feed:*``: ``site``, ``rack``, ``panel``, ``voltage`` (V), ``current`` (A), ``phase`` (``single-phase`` or
+  ``three-phase``), ``supply`` (``ac`` or ``dc``), ``feed-type`` (``primary`` or ``redundant``), ``utilization-max`` (%)
+- ``cluster:*/job:*`` (Slurm): ``state``, ``name``, ``gpu-count``, ``partition``, ``grace`` (s), ``depends-on``
+- ``cluster:*/node:*``: ``gpu-count`` (as configured), ``memory`` (B, as configured), ``features``
+- ``cluster:*/pod:*`` (Kubernetes; name is NAMESPACE.POD): ``phase``, ``gpu-count``, ``owner`` (KIND.NAME), ``grace`` (s)
+- ``cluster:*/service:*``: ``kind``, ``endpoint``
+- ``node:*/mount:*``: ``filesystem-type``, ``server``, ``size`` (B), ``used`` (B)
+- ``node:*/path-to:*`` (iperf3): ``measured-rate-received`` (bit/s)
 """
 
 from __future__ import annotations
