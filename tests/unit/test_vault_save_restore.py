@@ -1,5 +1,6 @@
 """Saving and restoring (V11, V12, V13, V28, V30; R10)."""
 
+import json
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +149,39 @@ def test_V12_file_that_was_cut_off_is_kept_but_no_default(vault: Vault) -> None:
     assert vault.newest(TRAIN).id == good.id
     assert "cut off" in vault.survey(TRAIN).passed_over[0].reason
     assert vault.load(torn.id) == {"model.safetensors": b"\x02\0\0\0\0\0\0\0"}
+
+
+def _header(**places: list[int]) -> bytes:
+    table = {name: {"dtype": "U8", "shape": [place[1] - place[0]], "data_offsets": place} for name, place in places.items()}
+    text = json.dumps(table).encode()
+    return len(text).to_bytes(8, "little") + text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("m.safetensors", bytes(range(1, 200)), "no header"),
+        ("m.safetensors", b"<html>not found</html>" * 9, "no header"),
+        ("m.safetensors", _header(a=[0, 60], b=[40, 100]) + bytes(100), "a and b overlap"),
+        ("m.safetensors", _header(a=[0, 60], b=[0, 60]) + bytes(60), ""),
+        ("m.safetensors", _header(a=[0, 0], b=[0, 60], c=[60, 60]) + bytes(60), ""),
+        ("m.safetensors", _header() + b"", ""),
+        ("a.npy", b"no array at all", ".npy"),
+        ("a.npz", b"no archive", ".npz"),
+        ("a.pt", b"<html>", ".pt"),
+        ("a.pth", b"\x80\x02legacy", ""),
+        ("notes.txt", b"<html>", ""),
+    ],
+)
+def test_V08_file_that_is_not_what_its_name_says_is_kept_and_it_is_said(vault: Vault, name: str, content: bytes, said: str) -> None:
+    snapshot = save(vault, {name: content, "other.bin": b"x"}).snapshot
+    found = snapshot.findings or ()
+    assert [(one.path, one.kind.value) for one in found] == ([(name, "unreadable")] if said else [])
+    assert said in "".join(one.happened for one in found)
+    assert vault.load(snapshot.id)[name] == content
+    newest = vault.newest(snapshot.workload)
+    assert newest is not None
+    assert newest.id == snapshot.id
 
 
 def test_restore_twice_is_quiet_and_over_other_data_is_refused(vault: Vault, folder: Path, tmp_path: Path) -> None:

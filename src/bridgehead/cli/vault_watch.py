@@ -149,19 +149,20 @@ def print_alarms(found: Iterable[Alarm], *, to_stderr: bool = False) -> None:
 
 
 def _print_saved(one: Ingested, found: tuple[Alarm, ...], *, json: bool) -> None:
-    from bridgehead.cli.vault_display import counted, size
+    from bridgehead.cli.vault_display import counted, size, warnings
 
     snapshot = one.result.snapshot
     if json:
         document = {"id": snapshot.id, "checkpoint": one.name, "step": snapshot.step, "raw_bytes": snapshot.raw_bytes}
         document |= {"written_bytes": one.result.written_bytes, "unread_bytes": one.unread_bytes, "incomplete": snapshot.incomplete}
+        document["findings"] = snapshot.findings or ()
         print(msgspec.json.encode({**document, "alarms": found}).decode(), flush=True)
     else:
         unread = f", {size(one.unread_bytes)} not read again" if one.unread_bytes else ""
         what = f"{size(snapshot.raw_bytes)} in {counted(len(snapshot.files), 'file')}, {size(one.result.written_bytes)} new{unread}"
         print(f"{snapshot.id}: {one.name}, {what}", flush=True)
-    for path in snapshot.incomplete:
-        _say(f"warning: {path} is cut off or missing; the snapshot is never the newest")
+    for text in warnings(snapshot):
+        _say(f"warning: {text}")
     print_alarms(found, to_stderr=True)
 
 

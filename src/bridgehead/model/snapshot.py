@@ -101,6 +101,8 @@ class FindingKind(enum.StrEnum):
     """An index that tells something else than the files (V07)."""
     LEADS_OUT = "leads-out"
     """A symbolic link out of the saved folder: what it leads to is not in the snapshot."""
+    UNREADABLE = "unreadable"
+    """Its name says a format, and its bytes are not of it: kept as they are, and no reader of that format will take them (V08)."""
 
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,11 +14,18 @@ from bridgehead.model.snapshot import EntryKind, FileEntry, Finding, FindingKind
 from bridgehead.vault.formats.dcp import dcp_findings
 from bridgehead.vault.formats.deepspeed import deepspeed_findings
 from bridgehead.vault.formats.megatron import megatron_findings
+from bridgehead.vault.formats.named import named_findings
 from bridgehead.vault.formats.shardindex import shard_findings
 from bridgehead.vault.formats.tree import MAX_FINDINGS, ReadFile, Tree
 from bridgehead.vault.paths import leads_out, shown
 
-_RULES: Final[tuple[Callable[[Tree], Iterator[Finding]], ...]] = (shard_findings, dcp_findings, deepspeed_findings, megatron_findings)
+_RULES: Final[tuple[Callable[[Tree], Iterator[Finding]], ...]] = (
+    shard_findings,
+    dcp_findings,
+    deepspeed_findings,
+    megatron_findings,
+    named_findings,
+)
 
 
 def findings_of(files: Sequence[FileEntry], cut_off: Sequence[str], read: ReadFile) -> tuple[Finding, ...]:
