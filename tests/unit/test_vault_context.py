@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,20 @@ def test_R10_code_comes_back_with_its_changes_and_the_repository_is_untouched(pr
     assert json.loads(Path("back/context.json").read_bytes())["code"]["commit"] == commit
     assert parts["lock file requirements-gpu.txt"]["standing"] == "restored"
     assert "pip install -r back/locks/requirements-gpu.txt" in parts["dependencies"]["remedy"]
+
+
+def test_R10_change_within_the_tick_of_the_commit_and_of_the_same_size_is_seen(project: Project) -> None:
+    code = project.repo / "train.py"
+    before = code.stat()
+    index = project.repo / ".git" / "index"
+    os.utime(index, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    code.write_text("print('two')\n")
+    os.utime(code, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    project.git("config", "core.trustctime", "false")
+    project.save()
+    assert project.context()["git.dirty"] == "yes"
+    assert project.restore()["code"]["standing"] == "restored"
+    assert (project.folder / "back" / "code" / "train.py").read_text() == "print('two')\n"
 
 
 def test_R10_clean_commit_from_a_remote_when_the_place_is_gone(project: Project, tmp_path: Path) -> None:

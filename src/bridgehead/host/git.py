@@ -85,7 +85,9 @@ def whole_tree(folder: Path, *, adding: Sequence[str]) -> Iterator[dict[str, str
         index, shared = paths
         env = {"GIT_INDEX_FILE": f"{scratch}/index", "GIT_OBJECT_DIRECTORY": str(objects), "GIT_ALTERNATE_OBJECT_DIRECTORIES": shared}
         if os.path.exists(index):
-            shutil.copyfile(index, f"{scratch}/index")  # its times spare git the reading of what did not change
+            # The times in it spare git the reading of what did not change. Its own time must come with it: a file that is not older than
+            # the index may have been changed, at the same size, within the tick of the clock in which git looked at it.
+            shutil.copy2(index, f"{scratch}/index")
         git(folder, "add", "-u", "--", ".", env=env)
         if adding:
             git(folder, "update-index", "--add", "-z", "--stdin", given=b"\0".join(os.fsencode(name) for name in adding) + b"\0", env=env)
