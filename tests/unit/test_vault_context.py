@@ -107,12 +107,13 @@ def test_R10_code_comes_back_with_its_changes_and_the_repository_is_untouched(pr
 
 def test_R10_change_within_the_tick_of_the_commit_and_of_the_same_size_is_seen(project: Project) -> None:
     code = project.repo / "train.py"
-    before = code.stat()
-    index = project.repo / ".git" / "index"
-    os.utime(index, ns=(before.st_mtime_ns, before.st_mtime_ns))
-    code.write_text("print('two')\n")
-    os.utime(code, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    tick = code.stat().st_mtime_ns - 10 * 10**9
     project.git("config", "core.trustctime", "false")
+    os.utime(code, ns=(tick, tick))
+    project.git("update-index", "--refresh")
+    code.write_text("print('two')\n")
+    for path in (code, project.repo / ".git" / "index"):
+        os.utime(path, ns=(tick, tick))
     project.save()
     assert project.context()["git.dirty"] == "yes"
     assert project.restore()["code"]["standing"] == "restored"
