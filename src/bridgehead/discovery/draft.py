@@ -10,8 +10,8 @@ Attributes that are read, of parsers whatever their tool (a bare name where no u
 - ``node:*/gpu:*``: ``model``, ``pci-bus-id``, ``vbios-version``, ``nvlinks-active`` (how many)
 - ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``), ``model``, ``firmware-version``, ``state``
   (``active`` or ``up`` when the link is there), ``neighbor`` (name of the switch, from LLDP)
-- ``device:*`` (NetBox; taken for the node of that name): ``site``, ``rack``, ``rack-position`` (lowest unit), ``height`` (U), ``weight`` (kg),
-  ``model``, ``role``
+- ``device:*`` (NetBox; taken for the node of that name): ``site``, ``rack``, ``rack-position`` (lowest unit), ``height`` (U), ``weight``
+  (kg), ``model``, ``role``
 - ``rack:*`` or ``site:*/rack:*``: ``site``, ``height`` (U), ``weight`` (kg), ``weight-max`` (kg), ``row``, ``position``
 - ``feed:*`` or ``site:*/feed:*``: ``site``, ``rack``, ``panel``, ``voltage`` (V), ``current`` (A), ``phase`` (``single-phase`` or
   ``three-phase``), ``supply`` (``ac`` or ``dc``), ``feed-type`` (``primary`` or ``redundant``), ``utilization-max`` (%)

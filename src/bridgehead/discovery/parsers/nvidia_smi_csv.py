@@ -114,9 +114,14 @@ def parse(capture: Capture) -> Parsed:
             continue
         heading = _heading(text)
         if columns is None or heading is not None:
-            columns = (heading if number != cut else None) or columns  # -l repeats it
+            if heading is not None and number != cut and heading != columns:  # another query; -l repeats the same heading
+                _state_rows(say, columns, rows)
+                columns, rows = heading, {}
             continue
-        cells = [cell.strip() for cell in text.split(",")] if len(text) <= MAX_LINE_CHARS else []
+        if len(text) > MAX_LINE_CHARS:
+            say.skip(number, f"the line is longer than {MAX_LINE_CHARS} signs")
+            continue
+        cells = [cell.strip() for cell in text.split(",")]
         if len(cells) > len(columns) or (len(cells) < len(columns) and number != cut):
             say.skip(number, f"{len(cells)} cells for {len(columns)} columns: {text[:80]!r}")
             continue
@@ -130,10 +135,14 @@ def parse(capture: Capture) -> Parsed:
         return say.done()
     if earlier:
         say.skip(1, f"{earlier} earlier rows of GPUs that have a later one")
-    for key, (number, cells) in rows.items():
-        _state_row(say, f"{say.node}/gpu:{key}", columns, cells, number)
-    _state_versions(say, columns, rows)
+    _state_rows(say, columns, rows)
     return say.done()
+
+
+def _state_rows(say: Statements, columns: list[_Column] | None, rows: dict[str, tuple[int, list[str]]]) -> None:
+    for key, (number, cells) in rows.items():
+        _state_row(say, f"{say.node}/gpu:{key}", columns or [], cells, number)
+    _state_versions(say, columns or [], rows)
 
 
 def _heading(line: str) -> list[_Column] | None:
