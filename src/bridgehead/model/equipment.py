@@ -58,6 +58,7 @@ class Node(msgspec.Struct, frozen=True):
         gpu_model: their model; all GPUs of a node are alike (P1).
         gpu_addresses: PCI addresses of its GPUs, in the order of their slots.
         gpu_links: active NVLinks of each GPU, in the order of the GPUs.
+        gpu_links_expected: NVLinks that each of its GPUs was built with; without it, what is known of the GPU's model.
         memory_bytes: main memory.
         power_w: the largest power that its maker or owner declares for it under load; not the nameplate.
         measured_w: the largest power that was measured.
@@ -81,6 +82,7 @@ class Node(msgspec.Struct, frozen=True):
     gpu_model: str = ""
     gpu_addresses: tuple[str, ...] = ()
     gpu_links: tuple[Count, ...] = ()
+    gpu_links_expected: Count | None = None
     memory_bytes: Bytes | None = None
     power_w: Watts | None = None
     measured_w: Watts | None = None
@@ -111,6 +113,7 @@ class Store(msgspec.Struct, frozen=True):
         servers: machines that serve it; one is a bottleneck and a single point of failure (P23).
         read_bps: measured rate of reading.
         write_bps: measured rate of writing.
+        change_bps: unique bytes that change, as a rate; a block that is written twice counts once (M9.1).
     """
 
     id: StoreId
@@ -121,3 +124,4 @@ class Store(msgspec.Struct, frozen=True):
     servers: AtLeastOne | None = None
     read_bps: BitsPerSecond | None = None
     write_bps: BitsPerSecond | None = None
+    change_bps: BitsPerSecond | None = None

@@ -76,6 +76,7 @@ class Site(msgspec.Struct, frozen=True):
         sources: what feeds the circuits, up to the utility.
         loops: cooling.
         spare_gpus: GPUs that stand ready as spares (M10.1).
+        gpu_hours_per_interruption: GPU-hours between two unexpected interruptions of jobs, from its own records.
         acceptance: results of tests.
     """
 
@@ -99,6 +100,7 @@ class Site(msgspec.Struct, frozen=True):
     nodes: Annotated[tuple[Node, ...], Keyed("node")] = ()
     stores: Annotated[tuple[Store, ...], Keyed("store")] = ()
     spare_gpus: Count | None = None
+    gpu_hours_per_interruption: Annotated[float, msgspec.Meta(gt=0)] | None = None
     acceptance: Annotated[tuple[Acceptance, ...], Keyed("acceptance")] = ()
     connections: SiteConnections = SiteConnections()
 
@@ -141,6 +143,32 @@ class Link(msgspec.Struct, frozen=True):
     failover_s: Seconds | None = None
 
 
+CourierId = NewType("CourierId", str)
+
+
+class Courier(msgspec.Struct, frozen=True):
+    """Drives that are carried from one site to another (M9.3).
+
+    Attributes:
+        between: the two sites.
+        order_s: until empty drives are at the source.
+        devices: drives that are filled, and later read, at the same time.
+        fill_bps: rate of filling one of them with the real mix of files.
+        transport_s: door to door.
+        unload_bps: rate of reading one of them; as ``fill_bps`` when not given.
+        verify_bps: rate of checking what came, all drives together.
+    """
+
+    id: CourierId
+    between: tuple[SiteRef, SiteRef]
+    order_s: Seconds | None = None
+    devices: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    fill_bps: BitsPerSecond | None = None
+    transport_s: Seconds | None = None
+    unload_bps: BitsPerSecond | None = None
+    verify_bps: BitsPerSecond | None = None
+
+
 class WorkloadKind(enum.StrEnum):
     """What kind of work it is."""
 
@@ -172,6 +200,8 @@ class Workload(msgspec.Struct, frozen=True):
         gpu_model: the model that it needs; empty when any will do.
         checkpoint_bytes: size of one checkpoint, of all GPUs together.
         checkpoint_per_gpu_bytes: size of one checkpoint for each GPU; only one of the two is given (M8.3).
+        parameters: of the model, all experts counted; with ``bytes_per_parameter`` it stands in, as a guess, for a size that nobody measured.
+        bytes_per_parameter: of weights and optimizer together (rules section 7).
         checkpoint_every_s: time between two checkpoints.
         save_s: measured time of one save.
         restore_s: measured time to restore.
@@ -196,6 +226,8 @@ class Workload(msgspec.Struct, frozen=True):
     gpu_model: str = ""
     checkpoint_bytes: Bytes | None = None
     checkpoint_per_gpu_bytes: Bytes | None = None
+    parameters: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    bytes_per_parameter: Annotated[float, msgspec.Meta(gt=0)] | None = None
     checkpoint_every_s: Seconds | None = None
     save_s: Seconds | None = None
     restore_s: Seconds | None = None
@@ -252,6 +284,7 @@ class Estate(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="estate")
     sites: Annotated[tuple[Site, ...], Keyed("site")]
     links: Annotated[tuple[Link, ...], Keyed("link")] = ()
+    couriers: Annotated[tuple[Courier, ...], Keyed("courier")] = ()
     workloads: Annotated[tuple[Workload, ...], Keyed("workload")] = ()
     services: Annotated[tuple[Service, ...], Keyed("service")] = ()
 

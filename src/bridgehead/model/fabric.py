@@ -40,12 +40,17 @@ class FabricPurpose(enum.StrEnum):
 
 
 class Medium(enum.StrEnum):
-    """What a cable is made of; each has its reach (rules section 5)."""
+    """What a cable is made of; each has its reach (rules section 5).
+
+    ``multimode`` may be OM3 and ``single-mode-mpo`` a short part or a splitter: they reach as far as the weakest of their kind for sure.
+    """
 
     COPPER = "copper"
     ACTIVE_COPPER = "active-copper"
     MULTIMODE = "multimode"
+    MULTIMODE_OM4 = "multimode-om4"
     SINGLE_MODE_MPO = "single-mode-mpo"
+    SINGLE_MODE_MPO_500 = "single-mode-mpo-500"
     SINGLE_MODE_LC = "single-mode-lc"
 
 

@@ -104,6 +104,22 @@ class LossBudget(msgspec.Struct, frozen=True):
     gpu_hours: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
+class Golden(msgspec.Struct, frozen=True):
+    """Which versions of a component are right (rules section 10).
+
+    Attributes:
+        id: the component, as ``firmware`` of nodes names it (``driver``, ``vbios``), or ``switch``, or ``nic``.
+        allowed: versions that are equally right.
+        at_least: the oldest version that is right.
+        below: the first version that is no longer right.
+    """
+
+    id: str
+    allowed: tuple[str, ...] = ()
+    at_least: str = ""
+    below: str = ""
+
+
 class Policy(msgspec.Struct, frozen=True):
     """A move from one site to another.
 
@@ -117,6 +133,7 @@ class Policy(msgspec.Struct, frozen=True):
         reserve: spare capacity at both sites during the move (M10.1).
         margin: how much more than needed the target must offer (M5.3).
         compute_loss: how much compute the move may cost.
+        firmware: the versions that are right; without it, versions are only compared with each other.
     """
 
     name: str = msgspec.field(name="policy")
@@ -132,6 +149,7 @@ class Policy(msgspec.Struct, frozen=True):
     approvals: Annotated[tuple[Approval, ...], Keyed("approval")] = ()
     objectives: Annotated[tuple[Objective, ...], Keyed("objective")] = ()
     compute_loss: LossBudget = LossBudget()
+    firmware: Annotated[tuple[Golden, ...], Keyed("component")] = ()
 
 
 def read_policy(text: str, *, file: str, sites: Collection[str] | None = None) -> Policy:
