@@ -247,7 +247,7 @@ def test_V16_V20_block_that_is_missing_or_torn_is_seen_without_reading_data(comp
     assert path.name in text
     assert "missing" in text if how == "missing" else "1000 bytes instead of 30" in text
     assert "missing, torn or damaged" in complete("restore", "v", "train", "--to", "out", code=6)
-    status = json.loads(complete("status", "v", "--json"))["workloads"][0]
+    status = json.loads(complete("status", "v", "--json", code=1))["workloads"][0]
     assert status["newest"] is None
     assert len(status["damage"]) == 1
     complete("save", "v", "ckpt", "--workload", "train", "--step", "2", "--epoch", "1")  # the same bytes again heal it
@@ -258,8 +258,39 @@ def test_fence_that_cannot_be_read_stops_what_depends_on_it(complete: Commands) 
     flip(next((complete.folder / "v/fences/train").iterdir()), seed=5)
     assert "fences/train/00000001.json" in complete("list", "v", code=1)
     assert "fences/train/00000001.json" in complete("restore", "v", "train", "--to", "out", code=1)
-    status = json.loads(complete("status", "v", "--json"))["workloads"][0]
+    status = json.loads(complete("status", "v", "--json", code=1))["workloads"][0]
     assert "fences/train/00000001.json" in status["damage"][0]
+
+
+@pytest.mark.parametrize("how", ["deleted", "flipped"])
+def test_V22_site_is_not_up_to_date_with_a_record_that_is_lost_here(complete: Commands, how: str) -> None:
+    (complete.folder / "ckpt/w.bin").write_bytes(os.urandom(9000))
+    complete("save", "v", "ckpt", "--workload", "train", "--step", "2", "--epoch", "1")
+    complete("init", "w")
+    complete("replicate", "v", "w", "--site", "b")
+    assert "b holds step 2: up to date" in complete("status", "v")
+    record = max((complete.folder / "v/snapshots/train").iterdir())
+    if how == "deleted":
+        record.unlink()
+    else:
+        flip(record, seed=6)
+    text = complete("status", "v", code=1)
+    assert "up to date, as far as can be told: 1 newer snapshot damaged or lost here" in text
+    assert f"DAMAGE snapshots/train/{record.name}" in " ".join(text.split())
+    (workload,) = json.loads(complete("status", "v", "--json", code=1))["workloads"]
+    assert {one["site"]: one["unusable_newer"] for one in workload["receipts"]}["b"] == 1
+
+
+def test_V22_lost_record_of_the_only_snapshot_shows_in_status(complete: Commands) -> None:
+    complete("receipt", "v", "train", "--site", "b")
+    next((complete.folder / "v/snapshots/train").iterdir()).unlink()
+    (complete.folder / "v/fences/train/00000001.json").unlink()
+    assert "the record is missing, and there is a receipt of b for it" in complete("status", "v", code=1)
+
+
+def test_list_of_snapshots_none_of_which_is_usable_is_no_success(complete: Commands) -> None:
+    next((complete.folder / "v").glob("data/*/*")).unlink()
+    assert json.loads(complete("list", "v", "--json", code=1))["snapshots"] == []
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, Snapshot, SnapshotInfo
 from bridgehead.vault import Damaged, PassedOver, Vault
-from bridgehead.vault.layout import SnapshotName
+from bridgehead.vault.fences import counting
+from bridgehead.vault.layout import SnapshotName, snapshot_name_of_key
+from bridgehead.vault.receipts import LostRecord, lost_records
 from bridgehead.vault.snapshots import blocks_of
 
 
@@ -36,7 +38,8 @@ class Listing(msgspec.Struct, frozen=True):
 class ReplicaStatus(msgspec.Struct, frozen=True):
     """The newest usable snapshot for which a site has given a receipt, and how far that is behind the newest here.
 
-    ``lag_s`` is between the times at which both were saved; ``lag_bytes`` is what would have to be sent for the newest.
+    ``lag_s`` is between the times at which both were saved; ``lag_bytes`` is what would have to be sent for the newest. Both are of what is
+    usable here: ``unusable_newer`` snapshots are newer than the one that the site has, and lost or damaged here.
     """
 
     site: SiteId
@@ -46,6 +49,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
     lag_steps: int
     lag_s: float
     lag_bytes: int
+    unusable_newer: int = 0
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True):
@@ -77,6 +81,11 @@ class VaultStatus(msgspec.Struct, frozen=True):
     workloads: tuple[WorkloadStatus, ...]
     tiers: tuple[TierStatus, ...]
 
+    @property
+    def damaged(self) -> bool:
+        """Whether damage shows anywhere."""
+        return any(one.damage for one in self.workloads)
+
 
 def listing(vault: Vault, workloads: Sequence[WorkloadId], *, place: str) -> Listing:
     """All snapshots of these workloads. Raises VAULT_DAMAGED when a fence cannot be read: then nothing can be said of what counts."""
@@ -92,9 +101,10 @@ def listing(vault: Vault, workloads: Sequence[WorkloadId], *, place: str) -> Lis
 
 def status(vault: Vault, *, place: str, now_s: float) -> VaultStatus:
     """Everything but the contents of blocks."""
-    receipts = vault.receipt_names()
+    receipts, lost = vault.receipt_names(), lost_records(vault.place.objects)
     read: list[Snapshot] = []
-    workloads = [_workload(vault, workload, receipts, now_s=now_s, read=read) for workload in vault.workloads()]
+    known = sorted({*vault.workloads(), *(one.name.workload for one in lost)})
+    workloads = [_workload(vault, workload, receipts, lost, now_s=now_s, read=read) for workload in known]
     tiered = last_tiered(vault)
     return VaultStatus(
         vault=place,
@@ -108,7 +118,13 @@ def status(vault: Vault, *, place: str, now_s: float) -> VaultStatus:
 
 
 def _workload(
-    vault: Vault, workload: WorkloadId, receipts: Iterable[tuple[SiteId, SnapshotId]], *, now_s: float, read: list[Snapshot]
+    vault: Vault,
+    workload: WorkloadId,
+    receipts: Iterable[tuple[SiteId, SnapshotId]],
+    lost_anywhere: Iterable[LostRecord],
+    *,
+    now_s: float,
+    read: list[Snapshot],
 ) -> WorkloadStatus:
     damage: list[str] = []
     try:
@@ -117,7 +133,11 @@ def _workload(
     except Damaged as fault:  # of the fence: nothing can be said about what counts
         damage.append(f"{fault.subject}: {fault.happened}")
         fence, usable, passed = None, (), ()
-    damage += [f"{one.key}: {one.reason}" for one in passed if _is_damage(one)]
+    bad = [one for one in passed if _is_damage(one)]
+    lost = [one for one in lost_anywhere if one.name.workload == workload]
+    damage += [f"{one.key}: {one.reason}" for one in bad] + [f"{one.name.key}: {one.happened}" for one in lost]
+    named = [name for one in bad if (name := snapshot_name_of_key(workload, one.key)) is not None]
+    unusable = [name for name in (*named, *(one.name for one in lost)) if counting(fence)(name)]
     records = _records(vault, vault.names(workload))
     read += records
     newest = usable[0] if usable else None
@@ -130,13 +150,17 @@ def _workload(
         raw_bytes=sum(snapshot.raw_bytes for snapshot in records),
         stored_bytes=stored_bytes(records),
         fence=fence,
-        receipts=tuple(_replicas(vault, usable, receipts, damage)),
+        receipts=tuple(_replicas(vault, usable, unusable, receipts, damage)),
         damage=tuple(damage),
     )
 
 
 def _replicas(
-    vault: Vault, usable: Sequence[SnapshotInfo], receipts: Iterable[tuple[SiteId, SnapshotId]], damage: list[str]
+    vault: Vault,
+    usable: Sequence[SnapshotInfo],
+    unusable: Sequence[SnapshotName],
+    receipts: Iterable[tuple[SiteId, SnapshotId]],
+    damage: list[str],
 ) -> Iterable[ReplicaStatus]:
     order = {info.id: number for number, info in enumerate(usable)}
     newest_at: dict[SiteId, int] = {}
@@ -153,7 +177,8 @@ def _replicas(
         except (Damaged, NotFound) as fault:
             damage.append(f"{fault.subject}: {fault.happened}")
         lag_s = max(0.0, newest.created_s - held.created_s)
-        yield ReplicaStatus(site, held.id, held.step, verified_s, newest.step - held.step, lag_s, sum(to_send.values()))
+        newer = sum((name.epoch, name.step) > (held.epoch, held.step) for name in unusable)
+        yield ReplicaStatus(site, held.id, held.step, verified_s, newest.step - held.step, lag_s, sum(to_send.values()), newer)
 
 
 def _records(vault: Vault, names: Iterable[SnapshotName]) -> list[Snapshot]:

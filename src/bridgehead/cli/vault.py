@@ -93,7 +93,7 @@ def save(
 
 @app.command(name="list")
 def list_snapshots(vault: str, /, *, workload: WorkloadOption = None, json: JsonOption = False) -> int:
-    """The snapshots in VAULT that can be used, newest first; and all others, with the reason."""
+    """The snapshots in VAULT that can be used, newest first; and all others, with the reason. Exit code 1: there are only others."""
     from bridgehead.app import vault_status, vaults
 
     with vaults.damage_named(vault):
@@ -105,7 +105,7 @@ def list_snapshots(vault: str, /, *, workload: WorkloadOption = None, json: Json
         from bridgehead.cli.vault_display import print_listing
 
         print_listing(found)
-    return ExitCode.DONE
+    return ExitCode.NEGATIVE if found.passed_over and not found.snapshots else ExitCode.DONE
 
 
 @app.command
@@ -338,7 +338,10 @@ def receipt(vault: str, name: str, /, *, site: str, json: JsonOption = False) ->
 
 @app.command
 def status(vault: str, /, *, json: JsonOption = False) -> int:
-    """What VAULT holds of each workload: the newest snapshot and its age, sizes, fences, receipts with lag, damage that shows."""
+    """What VAULT holds of each workload: the newest snapshot and its age, sizes, fences, receipts with lag, damage that shows.
+
+    Exit code 1 when damage shows.
+    """
     import time
 
     from bridgehead.app import vault_status, vaults
@@ -349,7 +352,7 @@ def status(vault: str, /, *, json: JsonOption = False) -> int:
         _print(found)
     else:
         print_status(found)
-    return ExitCode.DONE
+    return ExitCode.NEGATIVE if found.damaged else ExitCode.DONE
 
 
 def _print(document: object) -> None:

@@ -294,6 +294,8 @@ def _workload_rows(one: WorkloadStatus) -> list[tuple[str, str]]:
             if replica.lag_bytes
             else "up to date"
         )
+        if replica.unusable_newer:
+            lag += f", as far as can be told: {counted(replica.unusable_newer, 'newer snapshot')} damaged or lost here"
         rows.append(("  receipt", f"{replica.site} holds step {replica.step}: {lag}"))
     rows += [("  DAMAGE", clean(text)) for text in one.damage]
     return rows

@@ -25,7 +25,6 @@ from bridgehead.vault.layout import (
     pack_key,
     pack_of_key,
     receipt_key,
-    snapshot_name,
     snapshot_name_of_key,
 )
 from bridgehead.vault.objects import Objects, parallel
@@ -103,11 +102,12 @@ def collect(objects: Objects, *, roots: Roots, dry_run: bool = False, evict: boo
 def needed_blocks(objects: Objects) -> dict[BlockId, BlockRef]:
     """What the snapshots of all workloads need. Raises Damaged for the first record that cannot be read."""
     needed: dict[BlockId, BlockRef] = {}
-    for site, snapshot in lost_records(objects):
+    for lost in lost_records(objects):
+        receipt = receipt_key(lost.site, lost.name.id)
         raise damaged(
-            snapshot_name(snapshot).key,
-            f"the record of {snapshot} is missing, and there is a receipt of {site} for it",
-            remedy=f"Replicate it back from {site}. If it is to be gone, delete {receipt_key(site, snapshot)} from the vault.",
+            lost.name.key,
+            lost.happened,
+            remedy=f"Replicate it back from {lost.site}. If it is to be gone, delete {receipt} from the vault.",
         )
     for key in objects.blobs.list(SNAPSHOTS_PREFIX):
         folder = WorkloadId(key.split("/")[1])

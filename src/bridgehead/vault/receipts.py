@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bridgehead.kernel.errors import NotFound
+import msgspec
+
+from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.ids import SiteId, SnapshotId
 from bridgehead.model.snapshot import Receipt, Snapshot
-from bridgehead.vault.layout import is_name, receipt_key, snapshot_name
+from bridgehead.vault.layout import SnapshotName, is_name, receipt_key, snapshot_name
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged, damaged, encode
 
@@ -35,16 +37,28 @@ def receipt_names(objects: Objects) -> tuple[tuple[SiteId, SnapshotId], ...]:
     return tuple((SiteId(parts[1]), SnapshotId(parts[2].removesuffix(".json"))) for parts in keys if len(parts) == 3 and is_name(parts[1]))
 
 
-def lost_records(objects: Objects) -> list[tuple[SiteId, SnapshotId]]:
-    """Receipts of snapshots whose record is not there. ``forget`` removes receipts first, so that somebody else has removed the record."""
-    there: dict[SnapshotId, bool] = {}
-    found = []
+class LostRecord(msgspec.Struct, frozen=True):
+    """A snapshot's record that is not there, and a site that has said that it was."""
+
+    name: SnapshotName
+    site: SiteId
+
+    @property
+    def happened(self) -> str:
+        """In words."""
+        return f"the record is missing, and there is a receipt of {self.site} for it"
+
+
+def lost_records(objects: Objects) -> list[LostRecord]:
+    """Receipts of snapshots whose record is not there, one a snapshot. ``forget`` removes receipts first, so that somebody else has removed
+    the record."""
+    found: dict[SnapshotName, SiteId] = {}
     for site, snapshot in receipt_names(objects):
-        if snapshot not in there:
-            there[snapshot] = objects.blobs.size(snapshot_name(snapshot).key) is not None
-        if not there[snapshot]:
-            found.append((site, snapshot))
-    return found
+        try:
+            found.setdefault(snapshot_name(snapshot), site)
+        except Permanent:
+            continue  # no name of a snapshot: it is damaged itself
+    return [LostRecord(name, site) for name, site in found.items() if objects.blobs.size(name.key) is None]
 
 
 def read_receipt(objects: Objects, snapshot: SnapshotId, *, site: SiteId) -> Receipt:

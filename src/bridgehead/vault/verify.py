@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.kernel.errors import NotFound, Permanent
+from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.kernel.ids import BlockId, PackId, SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
 from bridgehead.model.snapshot import Receipt, Snapshot
 from bridgehead.vault.crypt.signing import check as check_signature
 from bridgehead.vault.drills import read_drill
@@ -24,7 +24,6 @@ from bridgehead.vault.layout import (
     pack_key,
     pack_of_key,
     receipt_key,
-    snapshot_name,
     snapshot_name_of_key,
 )
 from bridgehead.vault.memory import memory_bytes
@@ -108,13 +107,9 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
         if isinstance(found, Snapshot):
             snapshots.append(found)
     named = {snapshot.id for snapshot in snapshots} | {damage.key for damage in damages}
-    for site, lost_snapshot in _lost(objects):
-        key = snapshot_name(lost_snapshot).key
-        if key not in named:
-            named.add(key)
-            damages.append(
-                Damage(ObjectKind.SNAPSHOT, key, f"the record is missing, and there is a receipt of {site} for it", (lost_snapshot,))
-            )
+    for record in lost_records(objects):
+        if record.name.key not in named:
+            damages.append(Damage(ObjectKind.SNAPSHOT, record.name.key, record.happened, (record.name.id,)))
     objects.index.refresh()
     audits = audit_packs(objects, packs, read_data=read_data)
     intact: set[BlockId] = set()
@@ -148,13 +143,6 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
         unused_bytes=sum(size for block, size in blocks.items() if block not in needs),
         damages=tuple(damages),
     )
-
-
-def _lost(objects: Objects) -> list[tuple[SiteId, SnapshotId]]:
-    try:
-        return lost_records(objects)
-    except Permanent:  # the name of a receipt is none; it is named among the damages
-        return []
 
 
 class PackAudit(msgspec.Struct, frozen=True):
