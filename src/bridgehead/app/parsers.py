@@ -18,6 +18,7 @@ MODULES: Final = (
     "nvidia_smi_topo",
     "nvidia_smi_topo_p2p",
     "nvidia_smi_xml",
+    "redfish",
 )
 """Modules of ``bridgehead.discovery.parsers``; each has a ``PARSER``."""
 
