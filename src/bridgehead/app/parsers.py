@@ -14,6 +14,8 @@ MODULES: Final = (
     "kernel_log",
     "nccl_tests",
     "nvidia_smi_csv",
+    "nvidia_smi_error",
+    "nvidia_smi_nvlink",
     "nvidia_smi_q",
     "nvidia_smi_topo",
     "nvidia_smi_topo_p2p",
