@@ -10,6 +10,8 @@ from bridgehead.discovery.parsing import Parser
 
 MODULES: Final = (
     "bridgehead_collect",
+    "ibnetdiscover",
+    "ibnetdiscover_ports",
     "iperf3",
     "kernel_log",
     "nccl_tests",
@@ -17,6 +19,7 @@ MODULES: Final = (
     "nvidia_smi_error",
     "nvidia_smi_nvlink",
     "nvidia_smi_q",
+    "nvidia_smi_table",
     "nvidia_smi_topo",
     "nvidia_smi_topo_p2p",
     "nvidia_smi_xml",
