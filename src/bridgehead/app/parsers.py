@@ -15,6 +15,7 @@ MODULES: Final = (
     "iperf3",
     "kernel_log",
     "nccl_tests",
+    "netbox",
     "nvidia_smi_csv",
     "nvidia_smi_error",
     "nvidia_smi_nvlink",
