@@ -66,9 +66,11 @@ _DRIVER: Final = (
     ("couldn't find libnvidia-ml", "library-missing"),
 )
 _NO_DEVICES: Final = "no devices were found"
+_INFOROM: Final = re.compile(r"inforom is corrupted at gpu ((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)
 FAILURE_YIELDS: Final = (
     Yield("node:*/gpu:*", "state", "", "lost, unreachable or requires-reset; absent where the tool complains of nothing"),
     Yield("node:*/gpu:*", "pci-bus-id", "", "PCI address as domain:bus:device.function"),
+    Yield("node:*/gpu:*", "inforom-state", "", "corrupted; absent where the tool complains of nothing"),
     Yield("node:*", "driver-state", "", "why the tool cannot speak with the driver"),
     Yield("node:*", "gpu-count", "", "unknown where the tool finds no device: lost ones are not counted"),
 )
@@ -171,7 +173,7 @@ def state_serial(say: Statements, subject: str, text: str, *, line: int) -> None
 def is_failure(text: str) -> bool:
     """Whether the line is a message that a GPU or the driver cannot be reached."""
     low = text[:MAX_LINE_CHARS].lower()
-    return _DEVICE.search(low) is not None or _NO_DEVICES in low or any(words in low for words, _ in _DRIVER)
+    return any(one.search(low) for one in (_DEVICE, _INFOROM)) or _NO_DEVICES in low or any(words in low for words, _ in _DRIVER)
 
 
 def state_failure(say: Statements, text: str, *, line: int) -> bool:
@@ -183,6 +185,11 @@ def state_failure(say: Statements, text: str, *, line: int) -> bool:
         subject = f"{say.node}/gpu:{int(found[1]) if found[1] else address}"
         say.known(subject, "state", "lost" if _LOST in found[3].lower() else "unreachable", line=line, note=found[3].strip()[:120])
         say.known(subject, "pci-bus-id", address, line=line)
+        return True
+    if found := _INFOROM.search(short):
+        address = bus_id(found[1]) or found[1]
+        say.known(f"{say.node}/gpu:{address}", "inforom-state", "corrupted", line=line, note=short.strip()[:120])
+        say.known(f"{say.node}/gpu:{address}", "pci-bus-id", address, line=line)
         return True
     for words, meaning in _DRIVER:
         if words in low:

@@ -123,5 +123,5 @@ PARSER = Parser(
     command="nvidia-smi -q -x",
     recognises=recognises,
     parse=parse,
-    yields=(*READING_YIELDS, *(item for item in FAILURE_YIELDS if item.attribute in ("state", "driver-state"))),
+    yields=(*READING_YIELDS, *(item for item in FAILURE_YIELDS if item.attribute.endswith("state"))),
 )
