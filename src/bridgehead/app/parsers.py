@@ -12,6 +12,8 @@ MODULES: Final = (
     "bridgehead_collect",
     "ibnetdiscover",
     "ibnetdiscover_ports",
+    "ibstat",
+    "ibv_devinfo",
     "iperf3",
     "kernel_log",
     "nccl_tests",
