@@ -10,12 +10,14 @@ from bridgehead.discovery.parsing import Parser
 
 MODULES: Final = (
     "bridgehead_collect",
+    "dmidecode",
     "ibnetdiscover",
     "ibnetdiscover_ports",
     "ibstat",
     "ibv_devinfo",
     "iperf3",
     "kernel_log",
+    "lspci",
     "nccl_tests",
     "netbox",
     "nvidia_smi_csv",
