@@ -10,6 +10,10 @@ from bridgehead.discovery.parsing import Parser
 
 MODULES: Final = (
     "bridgehead_collect",
+    "dcgmi_diag",
+    "dcgmi_discovery",
+    "dcgmi_dmon",
+    "dcgmi_nvlink",
     "dmidecode",
     "ibnetdiscover",
     "ibnetdiscover_ports",
@@ -17,6 +21,8 @@ MODULES: Final = (
     "ibv_devinfo",
     "iperf3",
     "kernel_log",
+    "lldpctl",
+    "lldpctl_xml",
     "lspci",
     "nccl_tests",
     "netbox",

@@ -13,7 +13,7 @@ import msgspec
 
 from bridgehead.discovery.parsing import Capture
 
-_BEGIN: Final = re.compile(rb"^[ \t]*[\[{]", re.MULTILINE)
+_BEGIN: Final = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*[\[{]", re.MULTILINE)
 _BYTE: Final = re.compile(r"byte (\d+)")
 
 
