@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.discovery.draft import draft
+from bridgehead.discovery.knowledge import known_of
 from bridgehead.discovery.merge import View, is_gauge, merge
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.fact import Fact, Source, Status
@@ -37,7 +38,7 @@ def told(views: tuple[View, ...]) -> str:
 def test_order_changes_nothing(pair: tuple[list[Fact], list[Fact]]) -> None:
     first, second = (merge(some) for some in pair)
     assert told(first) == told(second)
-    estates = [draft(views, site=SiteId("s"), name="n") for views in (first, tuple(reversed(second)))]
+    estates = [draft({SiteId("s"): known_of(views)}, name="n") for views in (first, tuple(reversed(second)))]
     assert estates[0] == estates[1]
 
 

@@ -14,42 +14,48 @@ from bridgehead.discovery.parsing import MAX_CAPTURE_BYTES, Capture
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.model.fact import Skipped
 
+_RECORD_BYTES = 64 << 10
 _SUFFIXES = (".tar", ".tgz", ".gz", ".bz2", ".xz", ".zip")
 
 
-class _File(NamedTuple):
-    """A file on disk: the names of the folders from the given path down to it, and the name of the given path."""
+class CaptureFile(NamedTuple):
+    """A file on disk: the names of the folders from the given path down to it, the name of the given path, and its size.
+
+    ``owners``: what collectors' records say of the folders in which it lies.
+    """
 
     path: Path
     folders: tuple[str, ...]
     given: str
+    size_bytes: int
+    owners: tuple[tuple[tuple[str, ...], Owner], ...] = ()
 
 
-def captures(paths: Sequence[Path], *, tools: frozenset[str], host: str = "") -> Iterator[Capture | Skipped]:
-    """All captures, one in memory at a time, and what is passed over.
-
-    Args:
-        paths: files, folders, archives; each file is read once, however often it is given.
-        tools: names that are no hosts.
-        host: whose output it is where neither a folder nor a record says.
+def capture_files(paths: Sequence[Path]) -> tuple[list[CaptureFile], list[Skipped]]:
+    """All files, each once, however often it is given, and what is passed over.
 
     Raises BAD_INPUT for a path that does not exist or that cannot be opened.
     """
     done: set[str] = set()
+    skipped: list[Skipped] = []
+    all_files: list[CaptureFile] = []
     for given in paths:
-        files: list[_File] = []
+        files: list[CaptureFile] = []
         for found in _files(given):
             if isinstance(found, Skipped):
-                yield found
+                skipped.append(found)
             elif (real := os.path.realpath(found.path)) not in done:
                 done.add(real)
                 files.append(found)
         owners = _owners(files)
         for file in files:
-            yield from _captures_of(file, owners, tools=tools, host=host)
+            above = [file.folders[:depth] for depth in range(len(file.folders) + 1)]
+            said = tuple((folders, owners[folders]) for folders in above if folders in owners)
+            all_files.append(file._replace(owners=said))
+    return all_files, skipped
 
 
-def _files(given: Path) -> Iterator[_File | Skipped]:
+def _files(given: Path) -> Iterator[CaptureFile | Skipped]:
     try:
         # The path that was given may be a link: somebody named it.
         mode = given.stat().st_mode
@@ -57,7 +63,7 @@ def _files(given: Path) -> Iterator[_File | Skipped]:
         if stat.S_ISDIR(mode):
             yield from _below(given, (), name)
         elif stat.S_ISREG(mode):
-            yield _File(given, (), _stem(name) if is_packed(given) else "")
+            yield CaptureFile(given, (), _stem(name) if is_packed(given) else "", given.stat().st_size)
         else:
             yield Skipped(_shown(given), 1, "it is no ordinary file")
     except OSError as error:
@@ -70,7 +76,7 @@ def _files(given: Path) -> Iterator[_File | Skipped]:
         ) from error
 
 
-def _below(folder: Path, folders: tuple[str, ...], given: str) -> Iterator[_File | Skipped]:
+def _below(folder: Path, folders: tuple[str, ...], given: str) -> Iterator[CaptureFile | Skipped]:
     with os.scandir(folder) as scan:
         found = sorted(scan, key=lambda one: one.name)
     for one in found:
@@ -83,25 +89,31 @@ def _below(folder: Path, folders: tuple[str, ...], given: str) -> Iterator[_File
             except OSError as error:
                 yield Skipped(_shown(path), 1, f"the folder cannot be read: {error.strerror}")
         elif one.is_file(follow_symlinks=False):
-            yield _File(path, folders, given)
+            yield CaptureFile(path, folders, given, one.stat(follow_symlinks=False).st_size)
         else:
             yield Skipped(_shown(path), 1, "it is no ordinary file")
 
 
-def _owners(files: Sequence[_File]) -> dict[tuple[str, ...], Owner]:
-    """What the collector's records say, by the folders in which they lie; records in archives too."""
+def _owners(files: Sequence[CaptureFile]) -> dict[tuple[str, ...], Owner]:
+    """What the collector's records say, by the folders in which they lie."""
     owners: dict[tuple[str, ...], Owner] = {}
     for file in files:
+        if file.path.name != RECORD_NAME:
+            continue
         try:
-            if file.path.name == RECORD_NAME:
-                with file.path.open("rb") as stream:
-                    _note(owners, file.folders, stream.read(64 << 10))
-            elif is_packed(file.path):
-                for entry in entries(file.path, wanted=lambda path: path.rpartition("/")[2] == RECORD_NAME):
-                    if entry.data:
-                        _note(owners, _inner_folders(file, entry.path), entry.data)
+            with file.path.open("rb") as stream:
+                _note(owners, file.folders, stream.read(_RECORD_BYTES))
         except OSError:
             continue  # reading it as a capture says so
+    return owners
+
+
+def _inner_owners(file: CaptureFile) -> dict[tuple[str, ...], Owner]:
+    """The same, of records inside an archive."""
+    owners: dict[tuple[str, ...], Owner] = {}
+    for entry in entries(file.path, wanted=lambda path: path.rpartition("/")[2] == RECORD_NAME):
+        if entry.data:
+            _note(owners, _inner_folders(file, entry.path), entry.data)
     return owners
 
 
@@ -111,10 +123,17 @@ def _note(owners: dict[tuple[str, ...], Owner], folders: tuple[str, ...], data: 
         owners[folders] = owner
 
 
-def _captures_of(file: _File, owners: dict[tuple[str, ...], Owner], *, tools: frozenset[str], host: str) -> Iterator[Capture | Skipped]:
+def captures_of(file: CaptureFile, *, tools: frozenset[str], host: str) -> Iterator[Capture | Skipped]:
+    """The captures of a file: one, or those of an archive; one in memory at a time.
+
+    Args:
+        tools: names that are no hosts.
+        host: whose output it is where neither a folder nor a record says.
+    """
     shown = _shown(file.path)
     try:
         packed = is_packed(file.path)
+        owners = dict(file.owners) | (_inner_owners(file) if packed else {})
         found = entries(file.path) if packed else iter([_read(file.path)])
     except OSError as error:
         yield Skipped(shown, 1, f"it cannot be read: {error.strerror}")
@@ -139,7 +158,7 @@ def _read(path: Path) -> Entry:
     return Entry("", data, at_s)
 
 
-def _inner_folders(file: _File, inside: str) -> tuple[str, ...]:
+def _inner_folders(file: CaptureFile, inside: str) -> tuple[str, ...]:
     """Folders of an entry of an archive. An archive that lies in a folder counts as a level by its own name."""
     names = [name for name in inside.split("/")[:-1] if name not in ("", ".")]
     own = [_stem(file.path.name)] if inside and file.given != _stem(file.path.name) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from bridgehead.app.estate_files import load_estate
 from bridgehead.app.wiring import driver_options
 from bridgehead.discovery.draft import Draft, Lack, draft
-from bridgehead.discovery.merge import View
+from bridgehead.discovery.knowledge import Knowledge
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.difference import Difference, differences
 from bridgehead.model.estatefile import estate_data, read_estate, write_estate
@@ -32,14 +33,17 @@ class Kept(msgspec.Struct, frozen=True):
     lacks: tuple[Lack, ...]
 
 
-def keep_estate(views: tuple[View, ...], path: Path, *, site: SiteId, force: bool) -> Kept:
+def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool) -> Kept:
     """Write the estate file. One that is there already is compared, and overwritten only with ``force``.
+
+    Args:
+        known: what was found, by site.
 
     Raises BAD_INPUT when a file is there that is no estate (also with ``force``: it is somebody's), OSError when it cannot be written.
     """
     drivers = driver_options()
     before = load_estate(path) if path.exists() else None
-    drawn = draft(views, site=site, name=_NAME if before is None else before.name)
+    drawn = draft(known, name=_NAME if before is None else before.name)
     if before is not None:
         found = tuple(differences(estate_data(before, drivers=drivers), estate_data(drawn.estate, drivers=drivers)))
         if not force or not found:

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import cyclopts
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from bridgehead.cli.options import JsonOption
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 from bridgehead.kernel.ids import SiteId
+from bridgehead.model.fact import Skipped, Status
 
 if TYPE_CHECKING:
     from bridgehead.app.discover import Discovery
     from bridgehead.app.estate_draft import Kept
+    from bridgehead.app.evidence import Told
 
 app = cyclopts.App(name="discover", help="Read captured output of tools: facts with their sources, conflicts, and a draft of an estate.")
 
@@ -27,9 +29,10 @@ def discover(
     *paths: Path,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     facts: Path | None = None,
-    site: str = "site-a",
+    site: tuple[str, ...] = (),
     host: str = "",
     force: Annotated[bool, Parameter(negative="")] = False,
+    jobs: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None,
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     json: JsonOption = False,
 ) -> int:
@@ -41,51 +44,74 @@ def discover(
         paths: captured output.
         output: write an estate file with what is proved. One that is there already is compared and left as it is.
         facts: write all facts, one JSON object a line, and a summary as the last line.
-        site: the site of the estate file to which the hosts belong.
+        site: NAME=PATH, once or more: captured output of that site. NAME alone: the site to which PATHS belong, site-a if not given.
         host: whose output it is where neither a folder nor the output says.
         force: overwrite the estate file.
+        jobs: how many processes; as many as are worth it, if not given.
         list_: name the tools, and the subjects and attributes that each yields.
     """
     if list_:
         _list(json=json)
         return ExitCode.DONE
-    if not paths:
-        raise BridgeheadError(
-            ErrorCode.BAD_USAGE,
-            tried="read captured output",
-            subject="bridgehead discover",
-            happened="PATH must be given",
-            remedy="Name a file, a folder or an archive; `bridgehead collect` makes one. `--list` names the tools.",
-        )
+    given, named = _given(paths, site)
     from bridgehead.app.discover import discover as read
-    from bridgehead.app.discover import write_facts
+    from bridgehead.app.evidence import read_out, write_facts
     from bridgehead.cli.vault_display import Progress
 
     with Progress("reading") as progress:
-        found = read(paths, host=host, watch=progress.moved)
-    if facts is not None:
-        write_facts(found, facts)
+        found = read(given, host=host, jobs=jobs, watch=progress.moved)
+    lines: list[bytes] = []
+    keep = lines.append if json else None
+    said = read_out(found, lines=keep) if facts is None else write_facts(found, facts, lines=keep)
     kept = None
     if output is not None and found.recognised:
         from bridgehead.app.estate_draft import keep_estate
 
-        kept = keep_estate(found.views, output, site=SiteId(site), force=force)
+        known = {SiteId(name or named): said.knowledge.get(name, {}) for name in given}
+        kept = keep_estate(known, output, force=force)
     if json:
-        _print_json(found, kept)
+        _print_json(found, said, lines, kept)
     else:
-        _print(found)
+        _print(found, said)
         if kept is not None:
             _print_kept(kept, output=str(output))
     return ExitCode.DONE if found.recognised else ExitCode.NEGATIVE
 
 
-def _print_json(found: Discovery, kept: Kept | None) -> None:
+def _given(paths: tuple[Path, ...], sites: tuple[str, ...]) -> tuple[dict[str, list[Path]], str]:
+    """Paths by the site that is named for them ("" for those that stand alone), and the site of those that stand alone."""
+    alone = [text for text in sites if "=" not in text]
+    placed: dict[str, list[Path]] = {"": list(paths)} if paths else {}
+    for text in sites:
+        name, sign, path = text.partition("=")
+        if sign:
+            if not name or not path:
+                raise _misused(f"--site {text}: a name and a path must be given", "Write `--site NAME=PATH`.")
+            placed.setdefault(name, []).append(Path(path))
+    if not placed:
+        remedy = "Name a file, a folder or an archive; `bridgehead collect` makes one. `--list` names the tools."
+        raise _misused("PATH must be given", remedy)
+    if len(alone) > 1 or (alone and not paths):
+        raise _misused(f"--site {alone[-1]} names no path, and there are no others that it could be of", "Write `--site NAME=PATH`.")
+    named = alone[0] if alone else "site-a"
+    if paths and named in placed:
+        placed[named] += placed.pop("")
+    return placed, named
+
+
+def _misused(happened: str, remedy: str) -> BridgeheadError:
+    return BridgeheadError(
+        ErrorCode.BAD_USAGE, tried="read captured output", subject="bridgehead discover", happened=happened, remedy=remedy
+    )
+
+
+def _print_json(found: Discovery, said: Told, lines: list[bytes], kept: Kept | None) -> None:
     import msgspec
 
-    from bridgehead.app.discover import fact_lines
+    from bridgehead.app.evidence import summary
 
-    *lines, last = fact_lines(found)
-    document: dict[str, Any] = {"facts": lines, **last}
+    facts = [msgspec.Raw(line) for block in lines for line in block.splitlines()]
+    document: dict[str, Any] = {"facts": facts, "summary": summary(found, said)}
     if kept is not None:
         document["estate"] = {
             "written": kept.written,
@@ -95,21 +121,32 @@ def _print_json(found: Discovery, kept: Kept | None) -> None:
     print(msgspec.json.encode(document).decode())
 
 
-def _print(found: Discovery) -> None:
-    from bridgehead.app.discover import conflicts, summary
+def _print(found: Discovery, said: Told) -> None:
     from bridgehead.cli.vault_display import clean, counted, print_columns
 
-    counts = summary(found)
-    states = counts["by_status"]
     print(f"{counted(found.recognised, 'file')} recognised of {found.files}")
     print_columns(
-        [(tool, counted(files, "file"), counted(counts["by_tool"].get(tool, 0), "fact")) for tool, files in found.tools.items()],
+        [(tool, counted(files, "file"), counted(said.by_tool.get(tool, 0), "fact")) for tool, files in found.tools.items()],
         indent="  ",
     )
-    print(f"{counted(len(found.views), 'fact')}: {states['known']} known, {states['unknown']} unknown, {states['conflict']} in conflict")
-    _print_some("CONFLICT", [clean(text) for text in conflicts(found)], rest="--facts or --json lists all")
-    skipped = [f"{clean(one.file)}:{one.line}: {clean(one.reason)}" for one in found.skipped]
-    _print_some("skipped", skipped, rest="--facts or --json lists all")
+    known, unknown, conflict = (said.by_status[status] for status in (Status.KNOWN, Status.UNKNOWN, Status.CONFLICT))
+    print(f"{counted(said.facts, 'fact')}: {known} known, {unknown} unknown, {conflict} in conflict")
+    _print_some("CONFLICT", [clean(text) for text in said.conflicts], rest="--facts or --json lists all")
+    _print_some("skipped", _skipped_words(found), rest="--facts or --json lists all")
+
+
+def _skipped_words(found: Discovery) -> list[str]:
+    """One line for the same reason in files of the same name: a thousand hosts say the same thing a thousand times."""
+    from bridgehead.cli.vault_display import clean, counted
+
+    alike: dict[tuple[str, str], list[Skipped]] = {}
+    for one in found.skipped:
+        alike.setdefault((one.file.rpartition("/")[2], one.reason), []).append(one)
+    lines = []
+    for first, *others in alike.values():
+        more = f" and {counted(len(others), 'place')} more" if others else ""
+        lines.append(f"{clean(first.file)}:{first.line}{more}: {clean(first.reason)}")
+    return lines
 
 
 def _print_some(word: str, texts: list[str], *, rest: str) -> None:

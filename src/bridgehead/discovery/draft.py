@@ -1,52 +1,37 @@
-"""Draft: views of facts become the part of an estate that they prove, and the list of what planning still lacks (M5.1). Pure.
+"""Draft: merged facts become the part of an estate that they prove, and the list of what planning still lacks (M5.1, M5.2). Pure.
 
-Only KNOWN values are taken. What is unknown or in conflict is left out and listed with what would settle it.
-
-Attributes that are read, of parsers whatever their tool (a bare name where no unit stands):
+Only KNOWN values are taken. What is unknown or in conflict is left out and listed with what would settle it. Attributes that are read, of
+parsers whatever their tool (a bare name where no unit stands):
 
 - ``node:*``: ``gpu-count`` (as the driver counts), ``memory`` (B, main memory), ``model`` (of the chassis), ``driver-version``,
   ``cuda-version``, ``bios-version``, ``bmc-version``, ``ofed-version``, ``power-draw`` (W, of the whole chassis)
 - ``node:*/psu:*``: ``capacity`` (W)
 - ``node:*/gpu:*``: ``model``, ``pci-bus-id``, ``vbios-version``, ``nvlinks-active`` (how many)
 - ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``), ``model``, ``firmware-version``, ``state``
-  (``active`` or ``up`` when the link is there), ``neighbor`` (name of the switch, from LLDP)
-- ``device:*`` (NetBox; taken for the node of that name): ``site``, ``rack``, ``rack-position`` (lowest unit), ``height`` (U), ``weight``
-  (kg), ``model``, ``role``
-- ``rack:*`` or ``site:*/rack:*``: ``site``, ``height`` (U), ``weight`` (kg), ``weight-max`` (kg), ``row``, ``position``
-- ``feed:*`` or ``site:*/feed:*``: ``site``, ``rack``, ``panel``, ``voltage`` (V), ``current`` (A), ``phase`` (``single-phase`` or
-  ``three-phase``), ``supply`` (``ac`` or ``dc``), ``feed-type`` (``primary`` or ``redundant``), ``utilization-max`` (%)
-- ``cluster:*/job:*`` (Slurm): ``state``, ``name``, ``gpu-count``, ``partition``, ``grace`` (s), ``depends-on``
-- ``cluster:*/node:*``: ``gpu-count`` (as configured), ``memory`` (B, as configured), ``features``
-- ``cluster:*/pod:*`` (Kubernetes; name is NAMESPACE.POD): ``phase``, ``gpu-count``, ``owner`` (KIND.NAME), ``grace`` (s)
-- ``cluster:*/service:*``: ``kind``, ``endpoint``
-- ``node:*/mount:*``: ``filesystem-type``, ``server``, ``size`` (B), ``used`` (B)
-- ``node:*/path-to:*`` (iperf3): ``measured-rate-received`` (bit/s)
+  (``active`` or ``up`` when the link is there)
+- ``site:*/rack:*``: ``units``, ``weight`` (kg), ``max-weight`` (kg), ``location``
+- ``site:*/panel:*/feed:*``: ``voltage`` (V), ``current`` (A), ``wiring`` (as in estates), ``status``, ``max-utilization`` (1), ``rack``
+- ``site:*/device:*`` (taken for the node of that name): ``rack``, ``position``, ``device-type``, ``weight`` (kg); and of
+  ``device-type:MAKER/MODEL``: ``units``, ``weight`` (kg), ``nameplate-power`` (W)
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from bridgehead.discovery.merge import View, natural
+from bridgehead.discovery.captures import same_host
+from bridgehead.discovery.draft_hosts import Host, Place, node_of, place_of
+from bridgehead.discovery.draft_notes import Lack, Notes, Part, word
+from bridgehead.discovery.draft_rooms import room_of
+from bridgehead.discovery.knowledge import NAMELESS, Knowledge
+from bridgehead.discovery.merge import natural
 from bridgehead.kernel.ids import SiteId
-from bridgehead.model.equipment import Node, NodeId
+from bridgehead.model.equipment import Node
 from bridgehead.model.estate import Estate, Site
-from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Nic, NicId
-from bridgehead.model.fact import Status, Value
-
-_SUBJECT = re.compile(r"node:(?P<host>[^/]+)(?:/(?P<kind>gpu|nic):(?P<name>[^/]+))?")
-_MOST_NAMED = 5
-
-
-class Lack(msgspec.Struct, frozen=True):
-    """Something that planning needs and nobody said: of what, and what would settle it."""
-
-    what: str
-    settled_by: str
+from bridgehead.model.fabric import Fabric, FabricId
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -56,126 +41,113 @@ class Draft(msgspec.Struct, frozen=True):
     lacks: tuple[Lack, ...]
 
 
-class _Host:
-    """The views of one host, by part."""
+def draft(known: Mapping[SiteId, Knowledge], *, name: str) -> Draft:
+    """The estate of what was found at each site. The order of facts changes nothing.
 
-    def __init__(self) -> None:
-        self.own: dict[str, View] = {}
-        self.gpus: defaultdict[str, dict[str, View]] = defaultdict(dict)
-        self.nics: defaultdict[str, dict[str, View]] = defaultdict(dict)
-
-
-def draft(views: Iterable[View], *, site: SiteId, name: str) -> Draft:
-    """The estate of one site. The order of views changes nothing."""
-    hosts: defaultdict[str, _Host] = defaultdict(_Host)
-    for view in views:
-        found = _SUBJECT.fullmatch(view.subject)
-        if found is None:
-            continue
-        host = hosts[found["host"]]
-        part = host.own if found["kind"] is None else (host.gpus if found["kind"] == "gpu" else host.nics)[found["name"]]
-        part[view.attribute] = view
-    nameless = hosts.pop("?", None)
-    notes = _Notes()
-    fabrics: dict[FabricId, Fabric] = {}
-    found_nodes = [_node(host, hosts[host], fabrics, notes) for host in sorted(hosts, key=lambda host: (natural(host), host))]
-    nodes = tuple(node for node in found_nodes if node is not None)
-    ordered = tuple(fabrics[key] for key in sorted(fabrics))
-    estate = Estate(name=name, sites=(Site(id=site, fabrics=ordered, nodes=nodes),))
-    return Draft(estate, (*notes.lacks(), *_site_lacks(site, ordered, nodes, nameless=nameless is not None)))
+    Where the captures of one site name several sites, as an export of NetBox may, each is a site of its own.
+    """
+    notes = Notes()
+    sites: list[Site] = []
+    lacks: list[Lack] = []
+    for site, told in sorted(known.items()):
+        for found in _Ground(site, told).sites(notes):
+            sites.append(found)
+            lacks += _site_lacks(found, nameless=NAMELESS in told)
+    general = [Lack("workloads and services", "squeue, sacct, or kubectl get pods; and their owners")]
+    if len(sites) != 1:
+        general.append(Lack("links between sites: rate, delay, carrier", "the carrier's contract, and iperf3 between the sites"))
+    ordered = tuple(sorted(sites, key=lambda one: (natural(one.id), one.id)))
+    return Draft(Estate(name=name, sites=ordered), (*notes.lacks(), *lacks, *general))
 
 
-class _Notes:
-    """Hosts by what they lack, so that a thousand of them make one line."""
+class _Ground:
+    """What is told of one place that the user named."""
 
-    def __init__(self) -> None:
-        self._hosts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    def __init__(self, site: SiteId, told: Knowledge) -> None:
+        self.site = site
+        self.hosts: defaultdict[str, Host] = defaultdict(Host)
+        self.inside: defaultdict[str, dict[str, Part]] = defaultdict(dict)
+        self.types: dict[str, Part] = {}
+        for subject, part in told.items():
+            kind, _, rest = subject.partition(":")
+            outer, _, inner = rest.partition("/")
+            match kind:
+                case "node" if f"node:{outer}" != NAMELESS:
+                    self.hosts[outer].take(inner, part)
+                case "site":
+                    self.inside[outer][inner] = part
+                case "device-type":
+                    self.types[rest] = part
+                case _:
+                    pass
+        named = {outer for outer, paths in self.inside.items() if outer != "?" and any(paths)}
+        self.names = sorted(named) if len(named) > 1 else []
 
-    def lack(self, host: str, what: str, settled_by: str) -> None:
-        """One host lacks it."""
-        self._hosts[what, settled_by].append(host)
+    def sites(self, notes: Notes) -> list[Site]:
+        """One, or one for each that the facts name."""
+        placed: defaultdict[SiteId, list[tuple[str, Place]]] = defaultdict(list)
+        index = self._devices()
+        for host in sorted(self.hosts, key=lambda host: (natural(host), host)):
+            where, device = self._device(host, index)
+            kind = self.types.get(word(device, "device-type"), {})
+            placed[where].append((host, place_of(device, kind)))
+        ids = {*(SiteId(name) for name in self.names), *placed} or {self.site}
+        return [self._one(site, placed[site], notes) for site in sorted(ids)]
 
-    def lacks(self) -> list[Lack]:
-        """One for each kind."""
-        return [Lack(f"{what} of {_named(hosts)}", settled_by) for (what, settled_by), hosts in sorted(self._hosts.items())]
+    def _one(self, site: SiteId, hosts: list[tuple[str, Place]], notes: Notes) -> Site:
+        fabrics: dict[FabricId, Fabric] = {}
+        paths = self.inside.get(site, {}) if self.names else {path: part for some in self.inside.values() for path, part in some.items()}
+        room = room_of(paths, notes)
+        racks = {rack.id for rack in room.racks}
+        nodes: list[Node] = []
+        for host, place in hosts:
+            known_place = place if place.rack in racks else msgspec.structs.replace(place, rack=None, position=None)
+            node = node_of(host, self.hosts[host], known_place, fabrics, notes)
+            nodes += [node] if node is not None else []
+        return Site(
+            id=site,
+            sources=room.sources,
+            circuits=room.circuits,
+            racks=room.racks,
+            fabrics=tuple(fabrics[key] for key in sorted(fabrics)),
+            nodes=tuple(nodes),
+        )
 
+    def _devices(self) -> dict[str, list[tuple[str, str, Part]]]:
+        """Name, site and facts of devices by their first label in lower case."""
+        index: defaultdict[str, list[tuple[str, str, Part]]] = defaultdict(list)
+        for site, paths in self.inside.items():
+            for path, part in paths.items():
+                kind, _, name = path.partition(":")
+                if kind == "device" and "/" not in path:
+                    index[name.lower().partition(".")[0]].append((name, site, part))
+        return index
 
-def _node(host: str, views: _Host, fabrics: dict[FabricId, Fabric], notes: _Notes) -> Node | None:
-    """None where the GPUs are not known: an estate takes a missing number for none, and that would be a lie."""
-    gpus = _gpus(host, views, notes)
-    if gpus is None:
-        return None
-    memory = _number(views.own.get("memory"))
-    if memory is None:
-        notes.lack(host, "memory", "dmidecode, or scontrol show node")
-    for what, settled_by in (
-        ("rack", "NetBox, or lldpctl with a plan of racks"),
-        ("largest power", "the largest reading of Redfish or a PDU under full load; a nameplate is none"),
-        ("weight and height", "NetBox device types, or the maker's data sheet"),
-    ):
-        notes.lack(host, what, settled_by)
-    found = [_nic(host, name, views.nics[name], fabrics, notes) for name in sorted(views.nics, key=lambda name: (natural(name), name))]
-    nics = tuple(nic for nic in found if nic is not None)
-    return Node(id=NodeId(host), gpus=gpus[0], gpu_model=gpus[1], memory_bytes=None if memory is None else int(memory), nics=nics)
-
-
-def _gpus(host: str, views: _Host, notes: _Notes) -> tuple[int, str] | None:
-    """How many, and their model."""
-    count = _number(views.own.get("gpu-count"))
-    models = sorted({str(value) for part in views.gpus.values() if (value := _known(part.get("model"))) is not None})
-    disputed = any(part["model"].status is Status.CONFLICT for part in views.gpus.values() if "model" in part)
-    if count == 0:
-        return 0, ""
-    if count is None:
-        seen = f" (at least {len(views.gpus)} seen)" if views.gpus else ""
-        notes.lack(host, f"number of GPUs{seen}, and so the node itself,", "nvidia-smi -q -x, which counts what the driver sees")
-        return None
-    if len(models) != 1 or disputed:
-        happened = f" ({', '.join(models)} are said)" if models else ""
-        notes.lack(host, f"one model of the {count:.0f} GPUs{happened}, and so the node itself,", "nvidia-smi -q -x")
-        return None
-    return int(count), models[0]
-
-
-def _nic(host: str, name: str, part: Mapping[str, View], fabrics: dict[FabricId, Fabric], notes: _Notes) -> Nic | None:
-    rate, layer = _number(part.get("rate")), _known(part.get("link-layer"))
-    kinds = {"infiniband": FabricKind.INFINIBAND, "ethernet": FabricKind.ETHERNET}
-    kind = kinds.get(str(layer).lower())
-    if rate is None or rate <= 0 or kind is None:
-        notes.lack(host, "rate or link layer of some adapters", "ibstat or ibv_devinfo, and ethtool, on the host")
-        return None
-    fabric = FabricId(kind.value)
-    fabrics[fabric] = Fabric(id=fabric, kind=kind, purpose=FabricPurpose.UNKNOWN)
-    return Nic(id=NicId(name), rate_bps=float(rate), fabric=fabric)
+    def _device(self, host: str, index: Mapping[str, Sequence[tuple[str, str, Part]]]) -> tuple[SiteId, Part]:
+        """Site and facts of the device that a host is; two of that name are none."""
+        found = [(site, part) for name, site, part in index.get(host.lower().partition(".")[0], ()) if same_host(name, host)]
+        if len(found) != 1:
+            return self.site, {}
+        site, part = found[0]
+        return SiteId(site) if site in self.names else self.site, part
 
 
-def _site_lacks(site: SiteId, fabrics: Sequence[Fabric], nodes: Sequence[Node], *, nameless: bool) -> list[Lack]:
+def _site_lacks(site: Site, *, nameless: bool) -> list[Lack]:
     lacks = [
-        Lack(f"circuits of {site}: voltage, current, wiring, feed", "the panel schedule, Redfish of the PDUs, or NetBox power feeds"),
-        Lack(f"racks of {site}: position, height, weight they carry", "NetBox, or the site's floor plan"),
-        Lack(f"stores of {site}", "df and the mounts of a host, and the storage system's own figures"),
-        Lack("links between sites: rate, delay, carrier", "the carrier's contract, and iperf3 between the sites"),
-        Lack("workloads and services", "squeue, sacct, or kubectl get pods; and their owners"),
+        Lack(f"stores of {site.id}", "df and the mounts of a host, and the storage system's own figures"),
+        Lack(f"cooling of {site.id}: loops, what they carry, what backs them up", "the site's operator"),
     ]
-    if fabrics:
-        names = ", ".join(fabric.id for fabric in fabrics)
-        lacks.append(Lack(f"purpose of the fabrics ({names}), and whether one name is one fabric", "ibnetdiscover, and who built them"))
-    if not nodes:
-        lacks.append(Lack(f"nodes of {site}", "captured output in a folder per host; bridgehead collect makes it"))
+    if not site.circuits:
+        settled_by = "the panel schedule, Redfish of the PDUs, or NetBox power feeds"
+        lacks.append(Lack(f"circuits of {site.id}: voltage, current, wiring, feed", settled_by))
+    if not site.racks:
+        lacks.append(Lack(f"racks of {site.id}: position, height, weight they carry", "NetBox, or the site's floor plan"))
+    if site.fabrics:
+        names = ", ".join(fabric.id for fabric in site.fabrics)
+        what = f"purpose of the fabrics of {site.id} ({names}), and whether one name is one fabric"
+        lacks.append(Lack(what, "ibnetdiscover, and who built them"))
+    if not site.nodes:
+        lacks.append(Lack(f"nodes of {site.id}", "captured output in a folder per host; bridgehead collect makes it"))
     if nameless:
-        lacks.append(Lack("the host of some captures", "a folder per host, or --host"))
+        lacks.append(Lack(f"the host of some captures of {site.id}", "a folder per host, or --host"))
     return lacks
-
-
-def _known(view: View | None) -> Value:
-    return view.value if view is not None and view.status is Status.KNOWN else None
-
-
-def _number(view: View | None) -> int | float | None:
-    value = _known(view)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _named(hosts: Sequence[str]) -> str:
-    more = f" and {len(hosts) - _MOST_NAMED} more" if len(hosts) > _MOST_NAMED else ""
-    return ", ".join(hosts[:_MOST_NAMED]) + more

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -25,6 +26,7 @@ GAUGE_WORDS: Final = frozenset(
 )
 """An attribute with one of these words, between dashes, is a gauge: ``power-draw``, ``measured-rate-sent``. All others are identity."""
 _MOST_NAMED: Final = 8
+_DIGITS: Final = re.compile(r"([0-9]{1,18})")
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -78,6 +80,9 @@ def told(claim: Claim) -> str:
 
 
 def _view(subject: str, attribute: str, facts: Sequence[Fact]) -> View:
+    if len(facts) == 1:  # as most are
+        [fact] = facts
+        return View(subject, attribute, fact.status, (Claim(fact.value, fact.unit, (fact.source,)),), fact.note)
     stated = [fact for fact in facts if fact.status is not Status.UNKNOWN]
     if not stated:
         silent = Claim(None, min(fact.unit for fact in facts), _sources(facts))
@@ -142,11 +147,12 @@ def _sort_value(value: Value) -> tuple[str, float, str]:
     return (_kind(value), float(value) if isinstance(value, int | float) else 0.0, repr(value))
 
 
-def _key(key: tuple[str, str]) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...], tuple[str, str]]:
-    return (natural(key[0]), natural(key[1]), key)
+def _key(key: tuple[str, str]) -> tuple[object, ...]:
+    return (tuple(natural(part) for part in key[0].split("/")), natural(key[1]), key)
 
 
+@lru_cache(maxsize=1 << 16)
 def natural(text: str) -> tuple[tuple[str, int], ...]:
     """A key that puts ``gpu:9`` before ``gpu:10``."""
-    parts = re.split(r"([0-9]{1,18})", text)
+    parts = _DIGITS.split(text)
     return tuple((word, int(number or 0)) for word, number in zip(parts[::2], [*parts[1::2], ""], strict=True))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import math
+import pkgutil
 import random
 import re
 import resource
@@ -17,13 +18,14 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from bridgehead.app.parsers import parsers
+from bridgehead.discovery import parsers as package
 from bridgehead.discovery.merge import merge
 from bridgehead.discovery.parsing import Capture, Parser
 from bridgehead.discovery.recognise import HEAD_BYTES, recognised_by
@@ -81,6 +83,13 @@ _TEXTS: Final = (
 )
 Fault = tuple[str, bytes, BaseException]
 """Tool, input, and what happened."""
+
+
+@cache
+def parsers() -> tuple[Parser, ...]:
+    """All that there are: the list of them is in a layer above this one."""
+    names = sorted(found.name for found in pkgutil.iter_modules(package.__path__))
+    return tuple(import_module(f"{package.__name__}.{name}").PARSER for name in names)
 
 
 def samples(folder: Path) -> dict[str, list[bytes]]:

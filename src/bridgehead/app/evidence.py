@@ -1,0 +1,174 @@
+"""Evidence: what was found is merged thing by thing and read out once: lines of facts, counts, conflicts, and what a draft needs."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.app.discover import Discovery, Group
+from bridgehead.app.spread import spread
+from bridgehead.discovery.knowledge import Knowledge, known_of
+from bridgehead.discovery.merge import Claim, View, merge, told
+from bridgehead.discovery.packing import unpack
+from bridgehead.model.fact import Source, Status, Value
+
+_ENCODER: Final = msgspec.json.Encoder()
+_GROUPS_AT_ONCE: Final = 4
+_WORTH_GROUPS: Final = 64
+
+
+class FactLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a facts file; see docs/reference/discovery.md.
+
+    ``tool``, ``file``, ``line`` and ``at_s`` are those of the first source; ``sources`` lists all of them where there are several.
+    """
+
+    subject: str
+    attribute: str
+    value: Value
+    unit: str
+    status: Status
+    tool: str
+    file: str
+    line: int
+    at_s: float | None = None
+    site: str = ""
+    sources: tuple[Source, ...] = ()
+    note: str = ""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What was found, in sum.
+
+    Attributes:
+        facts: attributes of subjects.
+        by_status: how many of them are known, unknown, in conflict.
+        by_tool: places that say something, by tool.
+        conflicts: each in words.
+        knowledge: what the draft of an estate reads, by site.
+    """
+
+    facts: int
+    by_status: dict[Status, int]
+    by_tool: dict[str, int]
+    conflicts: tuple[str, ...]
+    knowledge: dict[str, Knowledge]
+
+
+class _Digest(msgspec.Struct, frozen=True):
+    """One or some groups, read out."""
+
+    lines: bytes
+    by_status: Counter[Status]
+    by_tool: Counter[str]
+    conflicts: list[str]
+    knowledge: list[tuple[str, Knowledge]]
+
+
+def views_of(found: Discovery) -> Iterator[tuple[str, tuple[View, ...]]]:
+    """Site and views of each thing, in the order of the groups."""
+    for group in found.groups:
+        yield group.site, merge(unpack(group.parts))
+
+
+def read_out(found: Discovery, *, lines: Callable[[bytes], object] | None = None) -> Told:
+    """Merge everything once. ``lines`` is given the lines of the facts file, many at a time, in their order."""
+    by_status: Counter[Status] = Counter()
+    by_tool: Counter[str] = Counter()
+    conflicts: list[str] = []
+    knowledge: dict[str, Knowledge] = {}
+    jobs = found.jobs if len(found.groups) >= _WORTH_GROUPS else 1
+    pieces = (found.groups[start : start + _GROUPS_AT_ONCE] for start in range(0, len(found.groups), _GROUPS_AT_ONCE))
+    for digest in spread(_digest, pieces, jobs=jobs):
+        if lines is not None:
+            lines(digest.lines)
+        by_status += digest.by_status
+        by_tool += digest.by_tool
+        conflicts += digest.conflicts
+        for site, known in digest.knowledge:
+            knowledge.setdefault(site, {}).update(known)
+    return Told(
+        by_status.total(), {status: by_status[status] for status in Status}, dict(sorted(by_tool.items())), tuple(conflicts), knowledge
+    )
+
+
+def _digest(groups: tuple[Group, ...]) -> _Digest:
+    lines: list[FactLine] = []
+    by_status: Counter[Status] = Counter()
+    by_tool: Counter[str] = Counter()
+    conflicts: list[str] = []
+    knowledge: list[tuple[str, Knowledge]] = []
+    for group in groups:
+        views = merge(unpack(group.parts))
+        for view in views:
+            lines += [_line(view, claim, group.site) for claim in view.claims]
+            if view.status is Status.CONFLICT:
+                conflicts.append(conflict_words(view, site=group.site))
+        by_status.update([view.status for view in views])
+        by_tool.update([source.tool for view in views for claim in view.claims for source in claim.sources])
+        knowledge.append((group.site, known_of(views)))
+    return _Digest(_ENCODER.encode_lines(lines), by_status, by_tool, conflicts, knowledge)
+
+
+def _line(view: View, claim: Claim, site: str) -> FactLine:
+    first = claim.sources[0]
+    several = claim.sources if len(claim.sources) > 1 else ()
+    return FactLine(
+        view.subject,
+        view.attribute,
+        claim.value,
+        claim.unit,
+        view.status,
+        first.tool,
+        first.file,
+        first.line,
+        first.at_s,
+        site,
+        several,
+        view.note,
+    )
+
+
+def conflict_words(view: View, *, site: str) -> str:
+    """A conflict for people; the site only where one was named."""
+    return f"{site + ' ' if site else ''}{view.subject} {view.attribute}: {' against '.join(told(claim) for claim in view.claims)}"
+
+
+def summary(found: Discovery, said: Told) -> dict[str, Any]:
+    """The last line of a facts file: counts, and what was skipped and why."""
+    return {
+        "facts": said.facts,
+        "by_status": {status.value: count for status, count in said.by_status.items()},
+        "by_tool": said.by_tool,
+        "files_read": found.files,
+        "files_recognised": found.recognised,
+        "files_by_tool": found.tools,
+        "skipped": msgspec.to_builtins(found.skipped),
+    }
+
+
+def write_facts(found: Discovery, path: Path, *, lines: Callable[[bytes], object] | None = None) -> Told:
+    """Read everything out into a facts file, and to ``lines`` as ``read_out`` does. A reader sees the old file or the whole new one.
+
+    Raises OSError.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with temporary.open("wb") as stream:
+
+            def both(some: bytes) -> None:
+                stream.write(some)
+                if lines is not None:
+                    lines(some)
+
+            said = read_out(found, lines=both)
+            stream.write(_ENCODER.encode({"summary": summary(found, said)}) + b"\n")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return said

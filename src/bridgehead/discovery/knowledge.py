@@ -1,0 +1,47 @@
+"""Knowledge: of the merged facts, those that the draft of an estate reads, in little memory. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from bridgehead.discovery.merge import View
+from bridgehead.model.fact import Status, Value
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What is known of one attribute: a value exactly when the status is KNOWN."""
+
+    value: Value
+    status: Status
+
+
+NAMELESS: Final = "node:?"
+"""The subject of captures of which nobody says whose they are."""
+Knowledge = dict[str, dict[str, Told]]
+"""Attributes by subject."""
+KINDS: Final = frozenset({"node", "site", "device-type", "cluster"})
+"""Roots of the subjects that are read."""
+ATTRIBUTES: Final = frozenset(
+    {
+        *("gpu-count", "memory", "model", "driver-version", "cuda-version", "bios-version", "bmc-version", "ofed-version", "power-draw"),
+        *("capacity", "pci-bus-id", "vbios-version", "nvlinks-active", "rate", "link-layer", "firmware-version", "state"),
+        *("rack", "position", "location", "status", "units", "weight", "max-weight", "device-type", "nameplate-power"),
+        *("voltage", "current", "wiring", "max-utilization"),
+    }
+)
+"""All that ``draft`` reads."""
+
+
+def known_of(views: Iterable[View]) -> Knowledge:
+    """What the draft reads of some views."""
+    found: Knowledge = {}
+    for view in views:
+        kind = view.subject.partition(":")[0]
+        if kind == "node":  # that it is there counts, whatever is said of it
+            found.setdefault(view.subject.partition("/")[0], {})
+        if view.attribute in ATTRIBUTES and kind in KINDS:
+            found.setdefault(view.subject, {})[view.attribute] = Told(view.value, view.status)
+    return found
