@@ -1,6 +1,7 @@
 """One process that uses the vault as a library, as a trainer does; prints a line of JSON for each operation.
 
-Run: python bench/vault_worker.py VAULT OPERATION ...   with OPERATION = init | plain | save:STEP:FOLDER | restore:STEP:FOLDER
+Run: python bench/vault_worker.py VAULT OPERATION ...   with OPERATION = init | plain | save:STEP:FOLDER | restore:STEP:FOLDER |
+     restore-to-disk:STEP:FOLDER
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def main() -> None:
         else:
             vault = Vault.open(store)
             wanted = next(info for info in vault.list(WORKLOAD) if info.step == int(rest[0]))
-            vault.restore(SnapshotId(wanted.id), to=rest[1])
+            vault.restore(SnapshotId(wanted.id), to=rest[1], sync=kind == "restore-to-disk")
             wall_s = time.perf_counter() - began_s
             line |= {"raw_bytes": wanted.raw_bytes}
         line |= {"wall_s": wall_s, "cpu_s": time.process_time() - cpu_s, "rss_bytes": peak_bytes()}

@@ -73,3 +73,22 @@ def test_second_tensor_of_the_same_name_and_place_predicts_nothing() -> None:
     family = Family([slot("w"), slot("m.w"), slot("w"), slot("other"), slot("ints", Form.INT32)])
     assert family.members() == [[1, 0, 2], [3], [4]]
     assert [family.predicts(index) for index in range(5)] == [True, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        {rank: (f"rank-{rank}/model.pt", f"rank-{rank}/optim.pt", f"rank-{rank}/optim.pt") for rank in range(3)},
+        {rank: (f"mp_rank_{rank:02}.pt",) * 3 for rank in range(3)},
+        {rank: (f"model/shard-{rank}.pt", f"optim/shard-{rank}.pt", f"optim/shard-{rank}.pt") for rank in range(3)},
+    ],
+    ids=["folders", "files", "numbers"],
+)
+def test_tensors_of_one_name_are_predicted_within_their_rank(paths: dict[int, tuple[str, str, str]]) -> None:
+    names = ("w", "m.w", "v.w")
+    slots = [Slot(path, name, (8, 8), Form.FLOAT32, 0, 256) for name, *ranks in zip(names, *paths.values(), strict=True) for path in ranks]
+    family = Family(slots)
+    assert family.members() == [[rank + 3, rank + 6, rank] for rank in range(3)]
+    assert all(family.predicts(index) for index in range(9))
+    for rank in range(3):
+        assert Guess(Predictor.ADAM, ((rank, True), (rank + 3, False), (rank + 6, False))) in list(family.guesses(rank))

@@ -1,5 +1,6 @@
 """Saving and restoring (V11, V12, V13, V28, V30; R10)."""
 
+import errno
 import json
 import os
 import socket
@@ -250,3 +251,19 @@ def test_workloads_do_not_mix(vault: Vault) -> None:
     assert vault.newest(TRAIN).step == 5
     assert [info.step for info in vault.list("other")] == [9]
     assert vault.newest("third") is None
+
+
+def test_restore_without_sync_does_not_wait_for_the_disk(
+    vault: Vault, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = save(vault, folder).id
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    vault.restore(saved, to=tmp_path / "quick", sync=False)
+    assert tree(tmp_path / "quick") == tree(folder)
+    with pytest.raises(BridgeheadError, match="Input/output error"):
+        vault.restore(saved, to=tmp_path / "sure")
+    assert not (tmp_path / "sure").exists(), "what may not be on the disk does not appear"

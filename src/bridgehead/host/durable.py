@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+_SYNC_FILE_RANGE_WRITE = 2
+_sync_file_range: Any = None
+"""The function of the system once it was looked for; False where there is none (it is Linux's)."""
 
 
 def write_durably(path: str, data: bytes) -> None:
@@ -70,6 +75,19 @@ def sync_file_system(folder: str | os.PathLike[str]) -> None:
             raise OSError(code, os.strerror(code), os.fspath(folder))
     finally:
         os.close(descriptor)
+
+
+def begin_writing(descriptor: int, offset: int, size_bytes: int) -> None:
+    """Tell the system to begin with bringing these bytes to the disk, so that a later fsync has less to wait for. A hint: it never fails."""
+    global _sync_file_range
+    if _sync_file_range is None:
+        import ctypes
+
+        _sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", False)
+        if _sync_file_range:
+            _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    if _sync_file_range:
+        _sync_file_range(descriptor, offset, size_bytes, _SYNC_FILE_RANGE_WRITE)
 
 
 def sync_folder(folder: str) -> None:

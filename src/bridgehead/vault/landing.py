@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bridgehead.host.durable import sync_file_system
+from bridgehead.host.durable import begin_writing, sync_file_system
 from bridgehead.kernel.errors import Conflict, Permanent, Transient
 from bridgehead.kernel.quantity import format_bytes
 from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, Snapshot
@@ -42,9 +42,11 @@ def _space(file: FileEntry) -> int:
 
 
 class Landing:
-    """One restore into ``root``, which will be ``to``. ``landed``: something is there that the next try can use."""
+    """One restore into ``root``, which will be ``to``. ``landed``: something is there that the next try can use. ``sync``: wait for the
+    disk at the end."""
 
-    def __init__(self, objects: Objects, snapshot: Snapshot, root: Path, *, to: Path, note: Callable[[str], None]) -> None:
+    def __init__(self, objects: Objects, snapshot: Snapshot, root: Path, *, to: Path, note: Callable[[str], None], sync: bool = True) -> None:
+        self._sync = sync
         self._objects, self._snapshot, self._root, self._to, self._note = objects, snapshot, root, to, note
         self._files = [file for file in snapshot.files if file.is_file]
         self._apart: list[FileEntry] = []
@@ -53,17 +55,17 @@ class Landing:
         self.landed = False
 
     def write(self) -> None:
-        """All entries, verified and on disk. Raises Damaged, Permanent, OSError."""
+        """All entries, verified, and on disk with ``sync``. Raises Damaged, Permanent, OSError."""
         self._lay_out()
         places = self._lacking()
         self._check_space(places)
         reader = Reader(self._objects, self._snapshot)
         reader.each(places, lambda place, data: self._write_block(*place, data), ref_of=lambda place: place[1])
-        alone = len(self._apart) <= _SYNCED_ONE_BY_ONE
+        alone = self._sync and len(self._apart) <= _SYNCED_ONE_BY_ONE
         parallel(lambda file: self._finish(file, to_disk=alone), self._apart)
         self._link()
         self._close_folders(to_disk=alone)
-        if not alone:
+        if self._sync and not alone:
             sync_file_system(self._root)
 
     def _path(self, entry: FileEntry) -> Path:
@@ -176,6 +178,8 @@ class Landing:
             while len(left) > 0:
                 count = os.pwrite(descriptor, left, at)
                 left, at = left[count:], at + count
+            if self._sync:
+                begin_writing(descriptor, ref.offset_bytes, len(data))
         finally:
             os.close(descriptor)
         self.landed = True

@@ -7,6 +7,7 @@ hint promises is tried on a sample by the codec before it is believed; shapes an
 from __future__ import annotations
 
 import enum
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -31,6 +32,7 @@ _SECOND: Final = frozenset({"exp_avg_sq", "v", "nu", "moment2"})
 _CONTAINERS: Final = frozenset(
     {"model", "module", "master", "master_weights", "weights", "params", "state", "state_dict", "optimizer", "fp32", "fp32_params"}
 )
+_DIGITS: Final = re.compile(r"[0-9]+")
 _SEPARATOR: Final = re.compile(r"[./:|\[\]]+")
 
 
@@ -86,29 +88,35 @@ class Guess(msgspec.Struct, frozen=True):
 
 
 class Family:
-    """The slots of one save, found by kin."""
+    """The slots of one save, found by kin. Where ranks write tensors of one name, each rank's are a family of their own."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self._slots = slots
-        self._kin: dict[tuple[tuple[object, ...], Role], int] = {}
+        kin: dict[tuple[object, ...], list[int]] = {}
         for index, slot in enumerate(slots):
             if slot.tensor and slot.form.computable:
-                self._kin.setdefault((slot.kin, slot.role), index)
+                kin.setdefault(slot.kin, []).append(index)
+        self._groups = [group for same in kin.values() for group in _by_rank(slots, same)]
+        self._firsts: dict[int, dict[Role, int]] = {}
+        for group in self._groups:
+            firsts: dict[Role, int] = {}
+            for index in group:
+                firsts.setdefault(slots[index].role, index)
+                self._firsts[index] = firsts
 
     def members(self) -> list[list[int]]:
         """Indices of slots in groups; a guess uses new blocks of its own group only. In a group, what predicts comes first."""
-        groups: dict[object, list[int]] = {}
-        for index, slot in enumerate(self._slots):
-            computable = bool(slot.tensor) and slot.form.computable
-            groups.setdefault(slot.kin if computable else index, []).append(index)
-        return [sorted(group, key=lambda index: self._slots[index].role) for group in groups.values()]
+        alone = [[index] for index in range(len(self._slots)) if index not in self._firsts]
+        groups = sorted([*self._groups, *alone], key=lambda group: group[0])
+        return [sorted(group, key=lambda index: self._slots[index].role) for group in groups]
 
     def predicts(self, index: int) -> bool:
         """Whether a guess may use this slot: it is the first one of its kin and role, and not a copy."""
         slot = self._slots[index]
         if not slot.tensor or not slot.form.computable:
             return True  # by itself, and what the next save begins with
-        return self._of(slot, slot.role) == index and not (slot.role is Role.NARROW_WEIGHTS and self._of(slot, Role.WEIGHTS) is not None)
+        firsts = self._firsts[index]
+        return firsts[slot.role] == index and not (slot.role is Role.NARROW_WEIGHTS and Role.WEIGHTS in firsts)
 
     def guesses(self, index: int) -> Iterator[Guess]:
         """What may predict this slot, the most promising first. Where the earlier block is missing, the caller passes the guess over."""
@@ -118,8 +126,8 @@ class Family:
         yield Guess(Predictor.PREVIOUS, ((index, True),))
 
     def _computed(self, index: int, slot: Slot) -> Iterator[Guess]:
-        m, v = self._of(slot, Role.FIRST_MOMENT), self._of(slot, Role.SECOND_MOMENT)
-        wide = self._of(slot, Role.WEIGHTS)
+        firsts = self._firsts[index]
+        m, v, wide = firsts.get(Role.FIRST_MOMENT), firsts.get(Role.SECOND_MOMENT), firsts.get(Role.WEIGHTS)
         match slot.role:
             case Role.FIRST_MOMENT:
                 yield Guess(Predictor.SCALED, ((index, True),))
@@ -137,5 +145,24 @@ class Family:
             case _:
                 pass
 
-    def _of(self, slot: Slot, role: Role) -> int | None:
-        return self._kin.get((slot.kin, role))
+
+def _by_rank(slots: Sequence[Slot], same: list[int]) -> list[list[int]]:
+    """Slots of one kin, apart by the rank that wrote them where a role occurs more than once.
+
+    Ranks have folders, files, or numbers in their names; of these the one counts that puts the most slots beside one of another role.
+    """
+    if len({slots[index].role for index in same}) == len(same):
+        return [same]
+    best, most = [same], 0
+    for of_path in (posixpath.dirname, str, _numbers):
+        groups: dict[object, list[int]] = {}
+        for index in same:
+            groups.setdefault(of_path(slots[index].path), []).append(index)
+        beside = sum(len(group) for group in groups.values() if len({slots[index].role for index in group}) == len(group) > 1)
+        if beside > most:
+            best, most = list(groups.values()), beside
+    return best
+
+
+def _numbers(path: str) -> tuple[str, ...]:
+    return tuple(_DIGITS.findall(path))

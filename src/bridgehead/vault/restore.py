@@ -13,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from bridgehead.host.durable import sync_folder
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import FileEntry, Hole, Snapshot
 from bridgehead.vault.compare import same_tree
 from bridgehead.vault.cut import MAX_BLOCK_BYTES
-from bridgehead.vault.landing import Landing, conflict, port_error, sync
+from bridgehead.vault.landing import Landing, conflict, port_error
 from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.paths import shown
 from bridgehead.vault.reader import Reader
@@ -53,12 +54,14 @@ def load(objects: Objects, snapshot: Snapshot) -> dict[str, bytes]:
     return loaded
 
 
-def restore(objects: Objects, snapshot: Snapshot, to: Path, *, note: Note = lambda _: None) -> None:
+def restore(objects: Objects, snapshot: Snapshot, to: Path, *, note: Note = lambda _: None, sync: bool = True) -> None:
     """Write the files into the folder ``to``, which appears at once when all is verified and on disk.
 
     A folder that already holds exactly these files is left as it is. When it fails, what is written stays beside ``to`` for the next try.
 
     Args:
+        sync: False does not wait for the disk, as other restore tools do not: a power cut soon after may then leave files that are not
+            whole, which ``restore`` to the same place says (it compares contents).
         note: told in words what the file system cannot keep (hard links, holes), and where an unfinished restore lies.
 
     Raises:
@@ -74,7 +77,7 @@ def restore(objects: Objects, snapshot: Snapshot, to: Path, *, note: Note = lamb
         to.parent.mkdir(parents=True, exist_ok=True)
         scratch = to.parent / f".{to.name}.restoring"
         lock = _claim(scratch, to)
-        landing = Landing(objects, snapshot, scratch / "files", to=to, note=note)
+        landing = Landing(objects, snapshot, scratch / "files", to=to, note=note, sync=sync)
         try:
             landing.write()
             mode = stat.S_IMODE(to.stat().st_mode) if to.is_dir() else None  # an empty folder keeps its mode
@@ -83,7 +86,8 @@ def restore(objects: Objects, snapshot: Snapshot, to: Path, *, note: Note = lamb
             os.rename(scratch / "files", to)
             if mode is not None:
                 os.chmod(to, mode)
-            sync(to.parent)
+            if sync:
+                sync_folder(str(to.parent))
         except BaseException:
             if landing.landed:
                 note(f"what was restored until then is kept in {scratch}; the same command goes on from there")

@@ -169,14 +169,20 @@ class Vault:
         return self._catalog.snapshot(snapshot)
 
     def restore(
-        self, snapshot: SnapshotId, *, to: str | os.PathLike[str], only: Collection[str] = (), note: Note = lambda _: None
+        self,
+        snapshot: SnapshotId,
+        *,
+        to: str | os.PathLike[str],
+        only: Collection[str] = (),
+        note: Note = lambda _: None,
+        sync: bool = True,
     ) -> Snapshot:
         """Write the files, or ``only`` those of these paths, into the folder ``to``, verified; it appears at once.
 
-        See ``restore.restore`` for ``note`` and the errors. Raises NotFound for a path that the snapshot does not have.
+        See ``restore.restore`` for ``note``, ``sync`` and the errors. Raises NotFound for a path that the snapshot does not have.
         """
         found = self._catalog.snapshot(snapshot)
-        restore(self._objects, part(found, only) if only else found, Path(to), note=note)
+        restore(self._objects, part(found, only) if only else found, Path(to), note=note, sync=sync)
         return found
 
     def read(self, snapshot: Snapshot, file: FileEntry, *, offset_bytes: int = 0, size_bytes: int | None = None) -> Iterator[memoryview]:
