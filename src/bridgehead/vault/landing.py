@@ -45,7 +45,7 @@ class Landing:
     """One restore into ``root``, which will be ``to``. ``landed``: something is there that the next try can use. ``sync``: wait for the
     disk at the end."""
 
-    def __init__(self, objects: Objects, snapshot: Snapshot, root: Path, *, to: Path, note: Callable[[str], None], sync: bool = True) -> None:
+    def __init__(self, objects: Objects, snapshot: Snapshot, root: Path, *, to: Path, note: Callable[[str], None], sync: bool) -> None:
         self._sync = sync
         self._objects, self._snapshot, self._root, self._to, self._note = objects, snapshot, root, to, note
         self._files = [file for file in snapshot.files if file.is_file]

@@ -35,7 +35,6 @@ class Folder(msgspec.Struct, frozen=True):
 
     listing: tuple[str, ...]
     recipients: tuple[Recipient, ...]
-    damages: tuple[Damaged, ...]
 
     def wrapped(self, recipient_id: str) -> dict[str, list[str]]:
         """Data key ids, and the objects that hold them for him."""
@@ -57,15 +56,15 @@ class Held(msgspec.Struct, frozen=True):
 def look(blobs: Blobs) -> Folder:
     """Read the folder."""
     listing = tuple(blobs.list(KEYS_PREFIX))
-    recipients, damages = [], []
+    recipients = []
     for match in filter(None, map(_RECIPIENT_KEY.fullmatch, listing)):
         try:
             recipients.append(_read(blobs, match[0], match[1]))
-        except Damaged as fault:
-            damages.append(fault)
+        except Damaged:
+            continue  # it lets nobody in; who is locked out is told, and verify names it
         except NotFound:
             continue  # removed in this moment
-    return Folder(listing, tuple(recipients), tuple(damages))
+    return Folder(listing, tuple(recipients))
 
 
 def unlock(blobs: Blobs, *, family: str, credentials: Credentials) -> KeyRing:
@@ -80,7 +79,7 @@ def unlock(blobs: Blobs, *, family: str, credentials: Credentials) -> KeyRing:
     """
     folder = look(blobs)
     if not credentials:
-        raise _locked(folder, "it is encrypted, and no key was given")
+        raise _locked(blobs, folder, "it is encrypted, and no key was given")
     keys: dict[bytes, DataKey] = {}
     for recipient in folder.recipients:
         identity = identity_for(recipient, credentials)
@@ -90,7 +89,7 @@ def unlock(blobs: Blobs, *, family: str, credentials: Credentials) -> KeyRing:
             for key in filter(None, (unwrap(blobs.get(name), identity) for name in objects)):
                 keys[key.key] = key
     if not keys:
-        raise _locked(folder, f"{credentials.words} opens none of its recipients")
+        raise _locked(blobs, folder, f"{credentials.words} opens none of its recipients")
     root = next((key for key in keys.values() if key.family == family), None)
     if root is None:
         raise damaged("vault.json", "the keys of this vault are those of another family", remedy="Somebody has mixed up two vaults.")
@@ -288,8 +287,9 @@ def _words(folder: Folder) -> str:
     return ", ".join(recipient.words for recipient in folder.recipients) or "none"
 
 
-def _locked(folder: Folder, happened: str) -> BridgeheadError:
-    unreadable = f"; {len(folder.damages)} records cannot be read" if folder.damages else ""
+def _locked(blobs: Blobs, folder: Folder, happened: str) -> BridgeheadError:
+    damaged = ", ".join(name for name in folder.listing if not _matches(blobs, name))
+    unreadable = f". Damaged, so that it lets nobody in: {damaged}; bring it back from a replica's {KEYS_PREFIX}" if damaged else ""
     return BridgeheadError(
         ErrorCode.VAULT_LOCKED,
         tried="open a vault",
