@@ -20,6 +20,7 @@ MODULES: Final = (
     "ibnetdiscover",
     "ibnetdiscover_ports",
     "ibstat",
+    "ibswinfo",
     "ibv_devinfo",
     "iperf3",
     "ipmitool",
@@ -39,7 +40,9 @@ MODULES: Final = (
     "nvidia_smi_topo",
     "nvidia_smi_topo_p2p",
     "nvidia_smi_xml",
+    "perfquery",
     "redfish",
+    "ufm_events",
 )
 """Modules of ``bridgehead.discovery.parsers``; each has a ``PARSER``."""
 
