@@ -17,6 +17,7 @@ MODULES: Final = (
     "dcgmi_nvlink",
     "dmidecode",
     "fabric_manager_log",
+    "hardware_info",
     "ibnetdiscover",
     "ibnetdiscover_ports",
     "ibstat",
