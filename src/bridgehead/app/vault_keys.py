@@ -105,7 +105,7 @@ def listing(place: str) -> KeyList:
         recipients=shown,
         data_keys=() if ring is None else tuple(key.id for key in ring.keys),
         active="" if ring is None else ring.active.id,
-        damaged=tuple(fault.subject for fault in folder.damages),
+        damaged=tuple(name for name in folder.listing if not keys.is_intact(store, name)),
     )
 
 

@@ -246,7 +246,7 @@ def _whole(blobs: Blobs, folder: Folder, recipient: Recipient) -> set[str]:
     found = set()
     for key_id, names in folder.wrapped(recipient.id).items():
         for name in names:
-            if _matches(blobs, name):
+            if is_intact(blobs, name):
                 found.add(key_id)
             else:
                 blobs.delete(name)
@@ -270,12 +270,13 @@ def _active(blobs: Blobs, folder: Folder, ring: KeyRing) -> DataKey:
     """The newest that everybody has, whole: else somebody would be locked out of what is new. The root was there before them all."""
     everybody = [folder.wrapped(recipient.id) for recipient in _known(folder, ring)]
     for key in reversed(ring.keys[1:]):
-        if all(any(_matches(blobs, name) for name in has.get(key.id, ())) for has in everybody):
+        if all(any(is_intact(blobs, name) for name in has.get(key.id, ())) for has in everybody):
             return key
     return ring.root
 
 
-def _matches(blobs: Blobs, name: str) -> bool:
+def is_intact(blobs: Blobs, name: str) -> bool:
+    """Whether an object of the folder is there and what its name says; no key is needed."""
     try:
         check(blobs, name)
     except (Damaged, NotFound):
@@ -288,7 +289,7 @@ def _words(folder: Folder) -> str:
 
 
 def _locked(blobs: Blobs, folder: Folder, happened: str) -> BridgeheadError:
-    damaged = ", ".join(name for name in folder.listing if not _matches(blobs, name))
+    damaged = ", ".join(name for name in folder.listing if not is_intact(blobs, name))
     unreadable = f". Damaged, so that it lets nobody in: {damaged}; bring it back from a replica's {KEYS_PREFIX}" if damaged else ""
     return BridgeheadError(
         ErrorCode.VAULT_LOCKED,
