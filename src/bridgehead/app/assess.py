@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import msgspec
 
 from bridgehead.app.checks import checks
+from bridgehead.app.runbook_files import read_text
+from bridgehead.app.wiring import driver_options
 from bridgehead.assess.scope import Scope
 from bridgehead.assess.verdict import Measurement, binding_first, measurements, verdict
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import SiteId
+from bridgehead.kernel.quantity import format_quantity
+from bridgehead.kernel.units import MEASURES, Dimension
 from bridgehead.model.estate import Estate, Site
-from bridgehead.model.finding import Finding, Verdict
-from bridgehead.model.policy import Policy
+from bridgehead.model.estatefile import read_estate_with_places
+from bridgehead.model.finding import Finding, Input, Origin, Value, Verdict
+from bridgehead.model.policy import Policy, read_policy_with_places
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a value stands in a file that a person wrote or discovery made; lines count from 1."""
+
+    file: str
+    line: int
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Estate and policy as read. ``places``: by the paths that findings name (``sites.b.circuits.a1.continuous``, ``policy.margin``)."""
+
+    estate: Estate
+    policy: Policy | None
+    places: dict[str, Place]
 
 
 class Assessment(msgspec.Struct, frozen=True):
@@ -45,6 +69,66 @@ def assess(estate: Estate, *, policy: Policy | None = None, source: str = "", ta
     scope = Scope(estate, used, source=left, target=judged)
     found = binding_first(finding for check in checks() for finding in check.run(scope))
     return Assessment(verdict(found), left.id if left else "", judged.id, found, measurements(found))
+
+
+def read(estate: Path, policy: Path | None = None) -> Given:
+    """Read the files, each checked against the other. Raises BAD_INPUT with every fault."""
+    rules: Policy | None = None
+    places: dict[str, Place] = {}
+    if policy is not None:
+        rules, lines = read_policy_with_places(read_text(policy, what="policy"), file=str(policy))
+        places = {".".join(("policy", *path)): Place(str(policy), mark.line) for path, mark in lines.items()}
+    objectives = {objective.id for objective in rules.objectives} if rules is not None else None
+    found, marks = read_estate_with_places(
+        read_text(estate, what="estate"), file=str(estate), drivers=driver_options(), objectives=objectives
+    )
+    places |= {".".join(path): Place(str(estate), mark.line) for path, mark in marks.items()}
+    return Given(found, rules, places)
+
+
+def document(found: Assessment, *, places: Mapping[str, Place], before: Assessment | None = None) -> dict[str, Any]:
+    """The JSON document of an assessment; inputs carry ``file`` and ``line`` where they stand in one."""
+    data: dict[str, Any] = {
+        "verdict": found.verdict.value,
+        "source": found.source,
+        "target": found.target,
+        "findings": [_finding_data(one, places) for one in found.findings],
+        "measurements_needed": msgspec.to_builtins(found.needed),
+    }
+    if before is not None:
+        data["before"] = {"verdict": before.verdict.value, "findings": [_finding_data(one, places) for one in before.findings]}
+    return data
+
+
+def _finding_data(finding: Finding, places: Mapping[str, Place]) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(finding)
+    for one in data["inputs"]:
+        place = places.get(one["source"])
+        if place is not None:
+            one |= {"file": place.file, "line": place.line}
+    return data
+
+
+def input_line(one: Input, places: Mapping[str, Place]) -> str:
+    """An input in words: its value, where it comes from, and how far it can be trusted."""
+    place = places.get(one.source)
+    where = f"{place.file}:{place.line}" if place is not None else one.source
+    if one.origin is Origin.MISSING:
+        return f"missing: nobody gave {one.source}"
+    return f"{quantity(one.value, one.unit)}  ({one.origin.value}, {where})"
+
+
+def quantity(value: Value, unit: str) -> str:
+    """A value as people read it."""
+    dimension = _BY_BASE.get(unit)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if dimension is not None:
+            return format_quantity(value, dimension, digits=4)
+        return f"{value:.4g} {unit}".rstrip()
+    return "-" if value is None else f"{value} {unit}".rstrip()
+
+
+_BY_BASE = {measure.base: dimension for dimension, measure in MEASURES.items() if dimension is not Dimension.SHARE}
 
 
 def _ends(estate: Estate, policy: Policy | None, source: str, target: str) -> tuple[Site | None, Site]:

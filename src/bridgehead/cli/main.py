@@ -29,6 +29,7 @@ app.command("bridgehead.cli.ledger:app", name="ledger", help="Show and verify wh
 app.command("bridgehead.cli.vault:app", name="vault", help="Keep checkpoints, verified and deduplicated, and bring them back.")
 app.command("bridgehead.cli.discover:app", name="discover", help="Read captured output of tools: facts, conflicts, a draft of an estate.")
 app.command("bridgehead.cli.collect:app", name="collect", help="Run the tools of a host, read-only, and keep what they print.")
+app.command("bridgehead.cli.assess:assess", name="assess", help="Say whether the target of a move is ready: go, no-go, or cannot tell.")
 app.command("bridgehead.cli.estate:app", name="estate", help="Check, show and compare estate files.")
 app.command("bridgehead.cli.lint:app", name="runbook", help="Check runbook files.")
 app.command("bridgehead.cli.schema:app", name="schema", help="Print JSON Schemas for editors.")

@@ -10,7 +10,7 @@ import msgspec
 from bridgehead.kernel.decode import BAD, Codec, Decoder
 from bridgehead.kernel.document import dump, read_document, to_file
 from bridgehead.kernel.located import Mapping as MappingNode
-from bridgehead.kernel.located import Node, Path, Scalar
+from bridgehead.kernel.located import Mark, Node, Path, Scalar
 from bridgehead.kernel.phrase import found, nearest
 from bridgehead.kernel.schema import json_schema, struct_schema
 from bridgehead.kernel.shape import shape_of
@@ -28,6 +28,14 @@ def read_estate(text: str, *, file: str, drivers: DriverTypes | None = None, obj
         objectives: the ids that a policy defines; None leaves ``objective`` unchecked.
     """
 
+    return read_estate_with_places(text, file=file, drivers=drivers, objectives=objectives)[0]
+
+
+def read_estate_with_places(
+    text: str, *, file: str, drivers: DriverTypes | None = None, objectives: Collection[str] | None = None
+) -> tuple[Estate, Mapping[Path, Mark]]:
+    """As ``read_estate``, and where each part stands in the file."""
+
     def check(estate: Estate, decoder: Decoder) -> None:
         _check_links(estate, decoder)
         _check_sites(estate, decoder)
@@ -36,7 +44,7 @@ def read_estate(text: str, *, file: str, drivers: DriverTypes | None = None, obj
         if objectives is not None:
             _check_objectives(estate, decoder, objectives)
 
-    return read_document(text, Estate, file=file, what="estate", codecs=_codecs(drivers), check=check)[0]
+    return read_document(text, Estate, file=file, what="estate", codecs=_codecs(drivers), check=check)
 
 
 def write_estate(estate: Estate, *, drivers: DriverTypes | None = None) -> str:

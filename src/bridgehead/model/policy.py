@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from bridgehead.kernel.decode import Decoder
 from bridgehead.kernel.document import dump, read_document, to_file
 from bridgehead.kernel.ids import Person, SiteId
+from bridgehead.kernel.located import Mark, Path
 from bridgehead.kernel.moment import Moment
 from bridgehead.kernel.phrase import nearest
 from bridgehead.kernel.quantity import BitsPerSecond, Seconds, Share, format_quantity
@@ -159,6 +160,12 @@ def read_policy(text: str, *, file: str, sites: Collection[str] | None = None) -
         sites: the sites of the estate that it is for; None leaves ``source`` and ``target`` unchecked.
     """
 
+    return read_policy_with_places(text, file=file, sites=sites)[0]
+
+
+def read_policy_with_places(text: str, *, file: str, sites: Collection[str] | None = None) -> tuple[Policy, Mapping[Path, Mark]]:
+    """As ``read_policy``, and where each part stands in the file."""
+
     def check(policy: Policy, decoder: Decoder) -> None:
         _check_ends(policy, decoder, sites)
         _check_periods(policy, decoder)
@@ -169,7 +176,7 @@ def read_policy(text: str, *, file: str, sites: Collection[str] | None = None) -
                 path = ("approvals", approval.id, "quorum")
                 decoder.fault_at(path, f"{approval.quorum} must approve, but only {people} may", "expected at most the number of approvers")
 
-    return read_document(text, Policy, file=file, what="policy", check=check)[0]
+    return read_document(text, Policy, file=file, what="policy", check=check)
 
 
 def write_policy(policy: Policy) -> str:

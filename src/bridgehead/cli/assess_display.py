@@ -1,0 +1,122 @@
+"""How an assessment looks in a terminal. Rich is imported here, and this module only when something is shown."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bridgehead.app.assess import Assessment, Place, input_line, quantity
+from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
+
+_STYLES = {FindingStatus.FAIL: "bold red", FindingStatus.UNKNOWN: "yellow", FindingStatus.PASS: "green"}
+_VERDICTS = {Verdict.GO: "bold green", Verdict.NO_GO: "bold red", Verdict.CANNOT_TELL: "bold yellow"}
+_WORDS = {Verdict.GO: "GO", Verdict.NO_GO: "NO-GO", Verdict.CANNOT_TELL: "CANNOT TELL"}
+_MOST_SUBJECTS = 6
+_MOST_MEASUREMENTS = 12
+
+
+def print_assessment(
+    found: Assessment, *, before: Assessment | None, all_of_them: bool, places: Mapping[str, Place], console: Console | None = None
+) -> None:
+    """The verdict with its binding constraint, then what fails, what is not known, what to measure; with ``before`` only what changed."""
+    console = console or Console(highlight=False)
+    ends = f"{found.source} to {found.target}" if found.source else found.target
+    console.print(Text.assemble((_WORDS[found.verdict], _VERDICTS[found.verdict]), f"  {ends}"))
+    if before is not None:
+        _print_change(console, before, found)
+        return
+    if found.findings and found.verdict is not Verdict.GO:
+        _print_binding(console, found.findings[0], places)
+    for status, severity, title in (
+        (FindingStatus.FAIL, Severity.BLOCKING, "What fails"),
+        (FindingStatus.FAIL, Severity.WARNING, "Warnings"),
+        (FindingStatus.UNKNOWN, Severity.BLOCKING, "Not known"),
+        (FindingStatus.UNKNOWN, Severity.WARNING, "Not known, and not decisive"),
+        (FindingStatus.PASS, None, "What passes"),
+    ):
+        chosen = [one for one in found.findings if one.status is status and severity in (None, one.severity)]
+        if chosen and (status is not FindingStatus.PASS or all_of_them):
+            _print_group(console, title, chosen)
+    _print_needed(console, found)
+    counts = Counter(one.status for one in found.findings)
+    console.print(f"{len(found.findings)} findings: {counts[FindingStatus.FAIL]} fail, {counts[FindingStatus.UNKNOWN]} unknown, "
+                  f"{counts[FindingStatus.PASS]} pass{'' if all_of_them else ' (--all lists them)'}")  # fmt: skip
+
+
+def _print_binding(console: Console, first: Finding, places: Mapping[str, Place]) -> None:
+    console.print(Text.assemble("\nBinding: ", (f"{first.code} {first.subject}", _STYLES[first.status])))
+    table = Table.grid(padding=(0, 2))
+    table.add_row("", Text(first.text))
+    if first.state:
+        table.add_row("state", Text(first.state))
+    if first.formula:
+        table.add_row("formula", Text(first.formula))
+    for one in first.inputs:
+        table.add_row(Text(one.name), Text(input_line(one, places)))
+    if first.remedy:
+        table.add_row("do", Text(first.remedy, style="bold"))
+    if first.measurement:
+        table.add_row("measure", Text(first.measurement, style="bold"))
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _print_group(console: Console, title: str, chosen: Sequence[Finding]) -> None:
+    """By code: the worst one in words, the others by name."""
+    console.print(Text(f"\n{title}", style="bold"))
+    by_code: defaultdict[str, list[Finding]] = defaultdict(list)
+    for one in chosen:
+        by_code[one.code].append(one)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(ratio=1)
+    for code, held in by_code.items():
+        first = held[0]
+        subjects = list(dict.fromkeys(one.subject for one in held))
+        named = ", ".join(subjects[:_MOST_SUBJECTS]) + (
+            f" and {len(subjects) - _MOST_SUBJECTS} more" if len(subjects) > _MOST_SUBJECTS else ""
+        )
+        margin = "" if first.margin is None else f"{first.margin:+.1%}"
+        table.add_row(Text(code, style=_STYLES[first.status]), margin, Text(f"{named}: {first.text}"))
+        if first.remedy:
+            table.add_row("", "", Text(f"-> {first.remedy}", style="dim"))
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _print_needed(console: Console, found: Assessment) -> None:
+    if not found.needed:
+        return
+    console.print(Text("\nWhat would settle it", style="bold"))
+    for number, one in enumerate(found.needed[:_MOST_MEASUREMENTS], start=1):
+        console.print(Text(f"  {number:>2}. {one.what}  [{len(one.settles)} finding{'' if len(one.settles) == 1 else 's'}]"
+                           f"{'' if one.blocking else ', not decisive'}"))  # fmt: skip
+    if len(found.needed) > _MOST_MEASUREMENTS:
+        console.print(f"      {len(found.needed) - _MOST_MEASUREMENTS} more; --json lists all")
+    console.print()
+
+
+def _print_change(console: Console, before: Assessment, after: Assessment) -> None:
+    console.print(f"before: {_WORDS[before.verdict]}")
+    old = {(one.code, one.subject, one.state): one for one in before.findings}
+    new = {(one.code, one.subject, one.state): one for one in after.findings}
+    lines = []
+    for key in sorted({*old, *new}):
+        was, now = old.get(key), new.get(key)
+        if (was and (was.status, was.value, was.limit)) != (now and (now.status, now.value, now.limit)):
+            shown = " ".join(filter(None, (key[0], key[1], f"({key[2]})" if key[2] else "")))
+            lines.append(Text.assemble(f"  {shown}: ", _state(was), " -> ", _state(now)))
+    for line in lines:
+        console.print(line)
+    console.print(f"{len(lines)} findings change")
+
+
+def _state(one: Finding | None) -> tuple[str, str]:
+    if one is None:
+        return ("not there", "dim")
+    number = f" {quantity(one.value, one.unit)} of {quantity(one.limit, one.unit)}" if one.limit is not None else ""
+    return (f"{one.status.value}{number}", _STYLES[one.status])
