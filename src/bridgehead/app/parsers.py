@@ -37,6 +37,8 @@ MODULES: Final = (
     "mounts",
     "nccl_tests",
     "netbox",
+    "netq_compute_nodes",
+    "netq_topology",
     "nhc_conf",
     "nvidia_smi_csv",
     "nvidia_smi_error",
