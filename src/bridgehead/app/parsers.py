@@ -16,6 +16,7 @@ MODULES: Final = (
     "dcgmi_dmon",
     "dcgmi_nvlink",
     "dmidecode",
+    "ethtool",
     "fabric_manager_log",
     "flint",
     "hardware_info",
@@ -26,6 +27,7 @@ MODULES: Final = (
     "ibswinfo",
     "ibv_devinfo",
     "imbue_health_checks",
+    "ip_link",
     "iperf3",
     "ipmitool",
     "kernel_log",
@@ -49,6 +51,7 @@ MODULES: Final = (
     "nvidia_smi_topo_p2p",
     "nvidia_smi_xml",
     "perfquery",
+    "perftest",
     "redfish",
     "ufm_events",
 )
