@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import msgspec
 from bridgehead.app.checks import checks
 from bridgehead.app.runbook_files import read_text
 from bridgehead.app.wiring import driver_options
+from bridgehead.assess.calendar import Stage, calendar
+from bridgehead.assess.risks import Risk, register
 from bridgehead.assess.scope import Scope
 from bridgehead.assess.verdict import Measurement, binding_first, measurements, verdict
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
@@ -46,6 +49,9 @@ class Assessment(msgspec.Struct, frozen=True):
         target: the site that was judged.
         findings: the binding one first.
         needed: the shortest list of what would settle the unknown ones.
+        risks: the register that is drawn from the findings.
+        stages: the calendar of the assessment.
+        currency: of the costs in the register.
     """
 
     verdict: Verdict
@@ -53,14 +59,18 @@ class Assessment(msgspec.Struct, frozen=True):
     target: str
     findings: tuple[Finding, ...]
     needed: tuple[Measurement, ...]
+    risks: tuple[Risk, ...]
+    stages: tuple[Stage, ...]
+    currency: str
 
 
-def assess(estate: Estate, *, policy: Policy | None = None, source: str = "", target: str = "") -> Assessment:
+def assess(estate: Estate, *, policy: Policy | None = None, source: str = "", target: str = "", now_s: float | None = None) -> Assessment:
     """Judge the target of a move, or a site as it stands.
 
     Args:
         policy: names source and target, margins and objectives.
         source, target: ids of sites instead; with one site in the estate both may be left out.
+        now_s: now, for what is late in the calendar; the clock's when not given.
 
     Raises BAD_INPUT when the estate has no such site, or when it cannot be told which one is meant.
     """
@@ -68,7 +78,17 @@ def assess(estate: Estate, *, policy: Policy | None = None, source: str = "", ta
     used = policy or Policy(name="assessment", source=SiteId(source or "-"), target=judged.id)
     scope = Scope(estate, used, source=left, target=judged)
     found = binding_first(finding for check in checks() for finding in check.run(scope))
-    return Assessment(verdict(found), left.id if left else "", judged.id, found, measurements(found))
+    move_s = min((window.begins_s for window in used.windows), default=None)
+    return Assessment(
+        verdict(found),
+        left.id if left else "",
+        judged.id,
+        found,
+        measurements(found),
+        register(found, estimates=used.risks, hardware=bool(scope.incoming)),
+        calendar(found, move_s=move_s, now_s=time.time() if now_s is None else now_s),
+        used.currency,
+    )
 
 
 def read(estate: Path, policy: Path | None = None) -> Given:
@@ -94,6 +114,9 @@ def document(found: Assessment, *, places: Mapping[str, Place], before: Assessme
         "target": found.target,
         "findings": [_finding_data(one, places) for one in found.findings],
         "measurements_needed": msgspec.to_builtins(found.needed),
+        "risks": [msgspec.to_builtins(risk) | {"exposure": risk.exposure} for risk in found.risks],
+        "currency": found.currency,
+        "calendar": msgspec.to_builtins(found.stages),
     }
     if before is not None:
         data["before"] = {"verdict": before.verdict.value, "findings": [_finding_data(one, places) for one in before.findings]}

@@ -23,6 +23,8 @@ def assess(
     target: str = "",
     what_if: Annotated[tuple[str, ...], Parameter(name="--what-if", negative="", show_default=False)] = (),
     all: Annotated[bool, Parameter(name="--all", negative="")] = False,
+    risks: Annotated[bool, Parameter(negative="")] = False,
+    calendar: Annotated[bool, Parameter(negative="")] = False,
     json: JsonOption = False,
 ) -> int:
     """Say whether the target of a move is ready: go, no-go, or cannot tell; with every number and where it comes from.
@@ -37,6 +39,8 @@ def assess(
         what_if: judge as if one value were another, such as 'sites.b.circuits.a1.continuous=100 %' or 'policy.margin=10 %'; may be given
             several times.
         all: print also what passes.
+        risks: print the risk register instead.
+        calendar: print the schedule of the assessment, from ninety days before the move, instead.
     """
     from bridgehead.app.assess import assess as judge
     from bridgehead.app.assess import read
@@ -57,8 +61,14 @@ def assess(
 
         print(msgspec.json.encode(document(found, places=given.places, before=before)).decode())
     else:
-        from bridgehead.cli.assess_display import print_assessment
+        from bridgehead.cli.assess_display import print_assessment, print_calendar, print_risks
 
+        if risks:
+            print_risks(found)
+        if calendar:
+            print_calendar(found)
+        if risks or calendar:
+            return exit_code(found)
         print_assessment(found, before=before, all_of_them=all, places=given.places)
     return exit_code(found)
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bridgehead.app.assess import Assessment, Place, input_line, quantity
+from bridgehead.kernel.moment import format_moment
 from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
 
 _STYLES = {FindingStatus.FAIL: "bold red", FindingStatus.UNKNOWN: "yellow", FindingStatus.PASS: "green"}
@@ -46,6 +47,36 @@ def print_assessment(
     counts = Counter(one.status for one in found.findings)
     console.print(f"{len(found.findings)} findings: {counts[FindingStatus.FAIL]} fail, {counts[FindingStatus.UNKNOWN]} unknown, "
                   f"{counts[FindingStatus.PASS]} pass{'' if all_of_them else ' (--all lists them)'}")  # fmt: skip
+
+
+def print_risks(found: Assessment, *, console: Console | None = None) -> None:
+    """The register: what decides first."""
+    console = console or Console(highlight=False)
+    for risk in found.risks:
+        estimate = [f"owner {risk.owner or 'none yet'}"]
+        estimate.append("probability not estimated" if risk.probability is None else f"probability {risk.probability:.0%}")
+        estimate.append("cost not estimated" if risk.cost is None else f"cost {risk.cost:,.0f} {found.currency}")
+        if risk.exposure is not None:
+            estimate.append(f"exposure {risk.exposure:,.0f} {found.currency}")
+        console.print(Text.assemble((risk.id, "bold red" if risk.decides else "bold"), f"  {risk.what}"))
+        for line in (risk.because, f"-> {risk.mitigation}", "; ".join(estimate)):
+            console.print(Padding(Text(line, style="" if line.startswith("->") else "dim"), (0, 0, 0, 4)))
+    console.print(f"{len(found.risks)} risks; estimates and owners stand under 'risks' in the policy")
+
+
+def print_calendar(found: Assessment, *, console: Console | None = None) -> None:
+    """The stages with their tasks, dated where a window is set."""
+    console = console or Console(highlight=False)
+    for stage in found.stages:
+        dates = f"{stage.begins_days} to {stage.ends_days} days before the move"
+        if stage.begins_s is not None and stage.ends_s is not None:
+            dates = f"{format_moment(stage.begins_s)[:10]} to {format_moment(stage.ends_s)[:10]} ({dates})"
+        console.print(Text.assemble((stage.name, "bold"), f"  {dates}", ("  LATE", "bold red") if stage.late else ""))
+        for task in stage.tasks:
+            codes = f"  [{', '.join(task.settles)}]" if task.settles else ""
+            console.print(Padding(Text(f"- {task.what}{codes}"), (0, 0, 0, 2)))
+    if found.stages and found.stages[0].begins_s is None:
+        console.print("No dates: give the policy a window.")
 
 
 def _print_binding(console: Console, first: Finding, places: Mapping[str, Place]) -> None:

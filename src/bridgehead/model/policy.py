@@ -121,6 +121,24 @@ class Golden(msgspec.Struct, frozen=True):
     below: str = ""
 
 
+class RiskEstimate(msgspec.Struct, frozen=True):
+    """What people say of one risk (M5.4).
+
+    Attributes:
+        id: the code of the findings that it is drawn from, or the name of a risk that every move has, as ``assess --risks`` shows it.
+        owner: who answers for it.
+        probability: share of moves like this one in which it happens.
+        cost: what it would cost, in the policy's currency.
+        mitigation: what is done about it, where that is another thing than what is proposed.
+    """
+
+    id: str
+    owner: Person = Person("")
+    probability: Annotated[Share, msgspec.Meta(ge=0, le=1)] | None = None
+    cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    mitigation: str = ""
+
+
 class Policy(msgspec.Struct, frozen=True):
     """A move from one site to another.
 
@@ -135,6 +153,8 @@ class Policy(msgspec.Struct, frozen=True):
         margin: how much more than needed the target must offer (M5.3).
         compute_loss: how much compute the move may cost.
         firmware: the versions that are right; without it, versions are only compared with each other.
+        currency: of all costs, as its three letters.
+        risks: who owns which risk, and what it is estimated at.
     """
 
     name: str = msgspec.field(name="policy")
@@ -151,6 +171,8 @@ class Policy(msgspec.Struct, frozen=True):
     objectives: Annotated[tuple[Objective, ...], Keyed("objective")] = ()
     compute_loss: LossBudget = LossBudget()
     firmware: Annotated[tuple[Golden, ...], Keyed("component")] = ()
+    currency: Annotated[str, msgspec.Meta(pattern="^[A-Z]{3}$")] = "EUR"
+    risks: Annotated[tuple[RiskEstimate, ...], Keyed("risk")] = ()
 
 
 def read_policy(text: str, *, file: str, sites: Collection[str] | None = None) -> Policy:
