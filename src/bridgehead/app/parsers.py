@@ -19,6 +19,7 @@ MODULES: Final = (
     "ethtool",
     "fabric_manager_log",
     "flint",
+    "frr_config",
     "hardware_info",
     "iblinkinfo",
     "ibnetdiscover",
@@ -50,9 +51,11 @@ MODULES: Final = (
     "nvidia_smi_topo",
     "nvidia_smi_topo_p2p",
     "nvidia_smi_xml",
+    "nvue_config",
     "perfquery",
     "perftest",
     "redfish",
+    "sonic_config_db",
     "ufm_events",
 )
 """Modules of ``bridgehead.discovery.parsers``; each has a ``PARSER``."""

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.discovery.parsing import Statements, Yield
+from bridgehead.discovery.tables import path_part
 
 _SWITCH: Final = frozenset({"bridge", "router", "repeater"})
 _NAMES: Final = frozenset({"ifname", "ifalias", "local", "component"})
@@ -56,7 +57,7 @@ class Neighbor(msgspec.Struct):
     @property
     def subject(self) -> str:
         """Subject of the neighbour's port."""
-        who, port = (_plain(self.name or self.chassis[1]), _plain(self.port_name))
+        who, port = (path_part(self.name or self.chassis[1]), path_part(self.port_name))
         switch = not self.capabilities or not _SWITCH.isdisjoint(self.capabilities)
         return f"switch:{who}/port:{port}" if switch else f"node:{who}/nic:{port}"
 
@@ -71,7 +72,7 @@ def state_neighbors(say: Statements, neighbors: Iterable[Neighbor]) -> None:
         by_interface[one.interface].setdefault((one.name, one.chassis[1], one.port[1]), one)
     sharing = Counter(one.subject for found in by_interface.values() for one in found.values())
     for interface, found in by_interface.items():
-        subject = f"{say.node}/nic:{_plain(interface)}"
+        subject = f"{say.node}/nic:{path_part(interface)}"
         several = f"{interface} has {len(found)} neighbours" if len(found) > 1 else ""
         for one in found.values():
             shared = f"{sharing[one.subject]} interfaces of this host name this one port" if sharing[one.subject] > 1 else ""
@@ -101,11 +102,6 @@ def _state(say: Statements, subject: str, one: Neighbor, several: str, shared: s
             say.known(subject, attribute, words, line=one.line)
     if one.frame:
         say.number(subject, "neighbor-frame-size", one.frame, line=one.line, unit="B")
-
-
-def _plain(name: str) -> str:
-    """A name that is one part of a subject."""
-    return name.strip().replace("/", "_") or "?"
 
 
 NEIGHBOR_YIELDS: Final = tuple(

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield, number_in
+from bridgehead.discovery.tables import path_part
 from bridgehead.discovery.textlines import whole_lines
 
 _HEAD: Final = re.compile(rb"^Settings for \S{1,60}:[ \t]*\r?$", re.MULTILINE)
@@ -28,7 +29,7 @@ def parse(capture: Capture) -> Parsed:
     for number, line in whole_lines(capture, say):
         if begin := _BEGIN.fullmatch(line.strip()):
             _state(say, subject, said)
-            subject, said = f"{say.node}/nic:{begin[1].replace('/', '_')}", {}
+            subject, said = f"{say.node}/nic:{path_part(begin[1])}", {}
         elif found := _LINE.fullmatch(line):
             said[found[1]] = (found[2].strip(), number)
     _state(say, subject, said)

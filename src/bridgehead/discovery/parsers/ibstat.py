@@ -7,6 +7,7 @@ from typing import Final
 
 from bridgehead.discovery.adapters import ADAPTER_YIELDS, Device, Port, state_device
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, number_in
+from bridgehead.discovery.tables import path_part
 from bridgehead.discovery.textlines import whole_lines
 
 _HEAD: Final = re.compile(rb"^[ \t]*(?:CA|Switch|Router) '[^'\r\n]{1,60}'[ \t]*\r?$|^[ \t]*CA type: ", re.MULTILINE)
@@ -41,7 +42,7 @@ def parse(capture: Capture) -> Parsed:
     devices: list[Device] = []
     for number, line in whole_lines(capture, say):
         if begin := _DEVICE_LINE.fullmatch(line):
-            devices.append(Device(begin[1].replace("/", "_"), number))
+            devices.append(Device(path_part(begin[1]), number))
         elif devices and (port := _PORT_LINE.fullmatch(line)):
             devices[-1].ports.append(Port(port[1], number))
         elif devices and (found := _LINE.fullmatch(line)):

@@ -7,6 +7,7 @@ from typing import Final
 
 from bridgehead.discovery.adapters import ADAPTER_YIELDS, Device, Port, state_device
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, number_in
+from bridgehead.discovery.tables import path_part
 from bridgehead.discovery.textlines import whole_lines
 
 _HEAD: Final = re.compile(rb"^[ \t]*hca_id:[ \t]*\S", re.MULTILINE)
@@ -49,12 +50,12 @@ def parse(capture: Capture) -> Parsed:
             continue
         key, text = found[1], found[2].strip()
         if key == "hca_id":
-            devices.append(Device(text.replace("/", "_"), number))
+            devices.append(Device(path_part(text), number))
             printed = {}
         elif not devices:
             continue
         elif key == "port":
-            devices[-1].ports.append(Port(text.replace("/", "_"), number))
+            devices[-1].ports.append(Port(path_part(text), number))
             printed = {}
         else:
             printed[key] = (_plain(text), number)

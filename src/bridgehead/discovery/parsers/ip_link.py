@@ -11,6 +11,7 @@ from typing import Any, Final
 from bridgehead.discovery.jsontext import Unreadable, decode, lines_of
 from bridgehead.discovery.nvidia import bus_id
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield
+from bridgehead.discovery.tables import path_part
 
 _HEAD: Final = re.compile(rb'"ifindex"\s*:\s*\d+\s*,(?:[^{}\[\]]{0,200}?)"ifname"\s*:')
 _LAYERS: Final = {"ether": "ethernet", "infiniband": "infiniband"}
@@ -42,7 +43,7 @@ def parse(capture: Capture) -> Parsed:
         if not isinstance(name, str) or entry.get("link_type") == "loopback" or kind in _MANY:
             passed += kind in _MANY
             continue
-        part = name.strip().replace("/", "_") or "?"
+        part = path_part(name)
         subject = f"{say.node}/{'nic' if kind is None else 'interface'}:{part}"
         _state(say, subject, entry, line)
         if isinstance(kind, str):

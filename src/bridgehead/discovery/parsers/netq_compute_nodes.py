@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from bridgehead.discovery.jsontext import Unreadable, decode, lines_of
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield
+from bridgehead.discovery.tables import path_part
 
 _HEAD: Final = re.compile(rb'"GpuIDList"\s*:\s*[\[n]')
 _DOMAIN: Final = re.compile(rb'"DomainUUID"\s*:')
@@ -41,10 +42,10 @@ def parse(capture: Capture) -> Parsed:
         if not isinstance(name, str):
             say.skip(line, "a node without a name")
             continue
-        _state(say, f"node:{_part(name)}", entry, line)
+        _state(say, f"node:{path_part(name)}", entry, line)
         if isinstance(domain := entry.get("DomainUUID"), str) and domain:
-            domains.setdefault(_part(domain), []).append(name)
-            first.setdefault(_part(domain), line)
+            domains.setdefault(path_part(domain), []).append(name)
+            first.setdefault(path_part(domain), line)
     for domain, names in domains.items():
         say.known(f"nvlink-domain:{domain}", "nodes", tuple(sorted(names)), line=first[domain])
     return say.done()
@@ -69,10 +70,6 @@ def _state(say: Statements, subject: str, entry: dict[str, Any], line: int) -> N
             say.known(subject, attribute, value, line=line)
         else:
             say.unknown(subject, attribute, line=line, note="the place does not say it")
-
-
-def _part(name: str) -> str:
-    return name.strip().replace("/", "_") or "?"
 
 
 PARSER = Parser(

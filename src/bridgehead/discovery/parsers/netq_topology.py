@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from bridgehead.discovery.jsontext import Unreadable, decode, lines_of
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield
+from bridgehead.discovery.tables import path_part
 
 _HEAD: Final = re.compile(rb'"(?:compounded_links|compounded_nodes)"\s*:\s*\[')
 _SWITCHES: Final = frozenset({"switch", "leaf", "spine", "exit", "superspine", "tor"})
@@ -56,10 +57,10 @@ class _Devices:
             self._say.skip(line, "a device without an id or a name")
             return
         switch = isinstance(kind, str) and kind.lower() in _SWITCHES
-        subject = f"{'switch' if switch else 'node'}:{_part(name)}"
+        subject = f"{'switch' if switch else 'node'}:{path_part(name)}"
         if self._owners.setdefault(subject, own) != own:
             self._say.skip(line, f"two devices are called {name[:80]!r}: the second one is named by its id, {own[:80]!r}")
-            subject = f"{subject}#{_part(own)}"
+            subject = f"{subject}#{path_part(own)}"
         self._subjects[own] = subject
         if isinstance(kind, str) and kind:
             self._say.known(subject, "netq-device-type", kind, line=line)
@@ -76,8 +77,8 @@ class _Devices:
         name = end.get("interface") if isinstance(end, dict) else None
         if not isinstance(device, str) or not isinstance(name, str) or not name.strip():
             return None
-        subject = self._subjects.get(device, f"node:{_part(device)}")
-        return f"{subject}/{'port' if subject.startswith('switch') else 'nic'}:{_part(name)}"
+        subject = self._subjects.get(device, f"node:{path_part(device)}")
+        return f"{subject}/{'port' if subject.startswith('switch') else 'nic'}:{path_part(name)}"
 
 
 def _state_bundle(say: Statements, devices: _Devices, bundle: dict[str, Any], places: Iterator[int]) -> None:
@@ -103,10 +104,6 @@ def _state_bundle(say: Statements, devices: _Devices, bundle: dict[str, Any], pl
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _part(name: str) -> str:
-    return name.strip().replace("/", "_") or "?"
 
 
 PARSER = Parser(

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield, number_in
+from bridgehead.discovery.tables import path_part
 from bridgehead.discovery.textlines import whole_lines
 
 _TITLE_TEXT = r"(RDMA_Write|RDMA_Read|RDMA_Write_With_Imm|Send|Atomic\w*)( Bidirectional)? (BW|Latency)(?: Post List)? Test"
@@ -72,7 +73,7 @@ def parse(capture: Capture) -> Parsed:
     seen: dict[str, int] = {}
     for run in runs:
         if run.rows or run.columns:
-            device = run.said.get("Device", ("?", 0))[0].replace("/", "_")
+            device = path_part(run.said.get("Device", ("?", 0))[0])
             subject = f"{say.node}/perftest:{run.title}@{device}"
             seen[subject] = seen.get(subject, 0) + 1
             _state(say, subject if seen[subject] == 1 else f"{subject}#{seen[subject]}", run)
