@@ -174,3 +174,8 @@ def test_xml_that_is_cut_gives_the_whole_interfaces_only() -> None:
 def test_xml_with_entities_is_refused() -> None:
     parsed = parse(lldpctl_xml.PARSER, XML.replace("<lldp ", '<!DOCTYPE lldp [<!ENTITY a "b">]>\n<lldp ', 1))
     assert (parsed.facts, "refused" in parsed.skipped[0].reason) == ((), True)
+
+
+def test_xml_of_an_encoding_that_does_not_exist_is_skipped() -> None:
+    parsed = parse(lldpctl_xml.PARSER, XML.replace("UTF-8", "UDF-8"))
+    assert (parsed.facts, "unknown encoding" in parsed.skipped[0].reason) == ((), True)

@@ -42,7 +42,7 @@ def parse(capture: Capture) -> Parsed:
         say.skip(line, f"the XML ends or is broken here ({expat.ErrorString(fault.code)}); read up to this place")
     except _RefusedError as fault:
         say.skip(min(stream.line, last), f"{fault}; read up to this place")
-    except ValueError as fault:
+    except (ValueError, LookupError) as fault:
         say.skip(1, f"the XML cannot be read: {fault}")
     state_neighbors(say, stream.found)
     return say.done()
