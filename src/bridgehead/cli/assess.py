@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,7 @@ def assess(
     all: Annotated[bool, Parameter(name="--all", negative="")] = False,
     risks: Annotated[bool, Parameter(negative="")] = False,
     calendar: Annotated[bool, Parameter(negative="")] = False,
+    html: Path | None = None,
     json: JsonOption = False,
 ) -> int:
     """Say whether the target of a move is ready: go, no-go, or cannot tell; with every number and where it comes from.
@@ -41,6 +43,7 @@ def assess(
         all: print also what passes.
         risks: print the risk register instead.
         calendar: print the schedule of the assessment, from ninety days before the move, instead.
+        html: write one self-contained page with drawings into this file as well.
     """
     from bridgehead.app.assess import assess as judge
     from bridgehead.app.assess import read
@@ -48,12 +51,16 @@ def assess(
 
     given = read(estate, policy)
     found = judge(given.estate, policy=given.policy, source=source, target=target)
-    before = None
+    before, other, rules = None, given.estate, given.policy
     if what_if:
-        before, other, rules = found, given.estate, given.policy
+        before = found
         for assumption in what_if:
             other, rules = changed(other, rules, assumption)
         found = judge(other, policy=rules, source=source, target=target)
+    if html is not None:
+        from bridgehead.app.assess_report.page import render, write_report
+
+        write_report(render(found, other, places=given.places, made_s=time.time()), html)
     if json:
         import msgspec
 

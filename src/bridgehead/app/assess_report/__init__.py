@@ -1,0 +1,1 @@
+"""Report: an assessment as one self-contained HTML page with drawings."""

@@ -1,0 +1,114 @@
+"""Page: an assessment as one HTML page that asks for nothing: no script, no font, no picture from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from bridgehead import __version__
+from bridgehead.app.assess import Assessment, Place, input_line, quantity
+from bridgehead.app.assess_report.fabric import fabrics
+from bridgehead.app.assess_report.floor import floor
+from bridgehead.app.assess_report.marks import Marks
+from bridgehead.app.assess_report.node import nodes
+from bridgehead.app.assess_report.power import power
+from bridgehead.app.assess_report.racks import racks
+from bridgehead.app.demo.report.svg import clean
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.kernel.moment import format_moment
+from bridgehead.model.estate import Estate, Site
+from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
+
+_HERE: Final = Path(__file__).parent
+_STYLES: Final = _HERE.parent / "demo" / "report"
+"""The demo's page has the same looks."""
+_WORDS: Final = {Verdict.GO: "Go", Verdict.NO_GO: "No-go", Verdict.CANNOT_TELL: "Cannot tell"}
+_FAMILIES: Final = {
+    "ACC": "Acceptance", "CAB": "Cables", "COOL": "Cooling", "FAB": "Fabric", "FW": "Firmware", "GEN": "Generations", "INT": "Interconnect",
+    "MOV": "Moving data", "PLACE": "Placement", "PWR": "Power", "QOS": "Classes of traffic", "RSV": "Reserves", "SPACE": "Space and weight",
+    "STO": "Storage", "STR": "Stretched fabric", "TOP": "Topology", "WAN": "Lines between sites", "WL": "Workloads",
+}  # fmt: skip
+
+
+def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], made_s: float) -> str:
+    """The page: self-contained, readable on a phone, in the dark and on paper.
+
+    Args:
+        places: where inputs stand, as ``app.assess.read`` gives them.
+        made_s: when, seconds since 1970.
+    """
+    environment = Environment(
+        loader=FileSystemLoader([_HERE, _STYLES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: clean(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    marks = Marks(found.findings)
+    judged = [site for site in estate.sites if site.id in (found.source, found.target)]
+    return environment.get_template("assessment.html").render(
+        version=__version__,
+        made=format_moment(float(int(made_s))),
+        estate=estate.name,
+        found=found,
+        word=_WORDS[found.verdict],
+        counts=Counter(one.status.value for one in found.findings),
+        families=_families(found),
+        binding=found.findings[0] if found.findings and found.verdict is not Verdict.GO else None,
+        sites=[_site(site, marks) for site in sorted(judged, key=lambda site: site.id != found.target)],
+        number=quantity,
+        input_line=lambda one: input_line(one, places),
+        blocking=Severity.BLOCKING,
+        day=lambda moment_s: format_moment(moment_s)[:10],
+    )
+
+
+def _families(found: Assessment) -> list[dict[str, Any]]:
+    """Findings by family with their anchors, the worst family first; the order within is that of the assessment."""
+    held: dict[str, list[tuple[int, Finding]]] = {}
+    for number, one in enumerate(found.findings):
+        held.setdefault(one.code.partition("-")[0], []).append((number, one))
+    return [
+        {
+            "name": _FAMILIES.get(code, code),
+            "code": code,
+            "findings": findings,
+            "counts": Counter(one.status.value for _, one in findings),
+            "worst": findings[0][1].status.value,
+            "open": any(one.status is not FindingStatus.PASS for _, one in findings),
+        }
+        for code, findings in held.items()
+    ]
+
+
+def _site(site: Site, marks: Marks) -> dict[str, Any]:
+    drawings: list[tuple[str, str, Markup]] = [
+        ("Power", "Worst single-failure state of each circuit against what it may carry; the line marks the limit.", power(site, marks)),
+        ("Floor and heat", "The darker, the more heat a rack gives off.", floor(site, marks)),
+        ("Racks", "A node has the colour of its worst finding.", racks(site, marks)),
+        *(("Fabric", name, drawn) for name, drawn in fabrics(site, marks)),
+        *(("Node", name, drawn) for name, drawn in nodes(site, marks)),
+    ]
+    return {"site": site, "drawings": [one for one in drawings if one[2]]}
+
+
+def write_report(text: str, path: Path) -> None:
+    """Write the page; a reader sees the old one or the whole new one. Raises BAD_INPUT when it cannot be written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise BridgeheadError(
+            ErrorCode.BAD_INPUT, tried="write the report", subject=str(path), happened=error.strerror or str(error),
+            remedy="Choose a place that can be written to.",
+        ) from error  # fmt: skip
+    finally:
+        temporary.unlink(missing_ok=True)
