@@ -32,7 +32,8 @@ def parse(capture: Capture) -> Parsed:
     if b"<!ENTITY" in capture.data:
         say.skip(1, "the XML declares entities, which this tool never does: refused")
         return say.done()
-    start = max(capture.data.find(b"<?xml"), 0) or max(capture.data.find(b"<lldp"), 0)
+    declared = capture.data.find(b"<?xml")
+    start = declared if declared >= 0 else max(capture.data.find(b"<lldp"), 0)
     stream = _Stream(capture.data.count(b"\n", 0, start))
     last = capture.data.count(b"\n") + 1
     try:
