@@ -1,4 +1,4 @@
-"""Assess: run all checks over a scope and judge (M5; issue contract: verdict, findings, measurements)."""
+"""Assess: run all checks over a scope and judge (M5.3): verdict, findings, and what would settle what is not known."""
 
 from __future__ import annotations
 
