@@ -126,6 +126,13 @@ keep ibv-devinfo.txt ibv_devinfo -v
 keep_root ibnetdiscover.txt ibnetdiscover
 keep_root iblinkinfo.txt iblinkinfo
 keep lldpctl.json lldpctl -f json
+keep ip-link.json ip -d -j link
+if command -v ethtool > /dev/null 2>&1; then
+    # shellcheck disable=SC2016  # the inner shell expands it
+    keep ethtool.txt sh -c 'for device in /sys/class/net/*/device; do name=${device%/device}; ethtool "${name##*/}"; done'
+else
+    note ethtool missing
+fi
 keep_root mlxfwmanager.txt mlxfwmanager --query
 keep lspci.txt lspci -nn
 keep_root dmidecode.txt dmidecode
