@@ -1,0 +1,85 @@
+"""What people declare completes what was discovered, and never overwrites it (M5.1; design rule 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bridgehead.app.declared import complete
+from bridgehead.kernel.located import BadFile
+from bridgehead.model.estate import Estate
+from bridgehead.model.estatefile import read_estate
+
+FOUND = """
+estate: discovered
+sites:
+  a:
+    nodes:
+      gpu-1: {gpus: 8, gpu_model: H100, power: 9 kW}
+      gpu-2: {gpus: 8, gpu_model: H100}
+      store-1: {gpus: 0}
+"""
+
+
+@pytest.fixture
+def found() -> Estate:
+    return read_estate(FOUND, file="found")
+
+
+def declare(folder: Path, text: str) -> Path:
+    path = folder / "declared.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_is_declared_is_added_for_one_thing_and_for_many(found: Estate, tmp_path: Path) -> None:
+    text = """
+sites:
+  a:
+    name: Old hall
+    racks: {r1: {units: 48, row: A, column: 2}}
+    nodes:
+      "gpu-*": {supplies: 6, supplies_needed: 4, rack: r1}
+      gpu-2: {supplies: 8}
+workloads:
+  lm: {kind: training, site: a, gpus: 16, pausable: true}
+"""
+    done = complete(found, declare(tmp_path, text))
+    site = done.estate.sites[0]
+    assert [(node.id, node.supplies, node.supplies_needed, node.rack) for node in site.nodes] == [
+        ("gpu-1", 6, 4, "r1"), ("gpu-2", 8, 4, "r1"), ("store-1", None, None, None),
+    ]  # fmt: skip
+    assert (site.name, site.racks[0].column, done.estate.workloads[0].pausable, done.disputes) == ("Old hall", 2, True, ())
+
+
+def test_what_was_discovered_stays_and_the_dispute_is_told(found: Estate, tmp_path: Path) -> None:
+    done = complete(found, declare(tmp_path, 'sites: {a: {nodes: {"gpu-*": {power: 8.5 kW, gpu_model: H200}}}}\n'))
+    assert [(node.gpu_model, node.power_w) for node in done.estate.sites[0].nodes[:2]] == [("H100", 9000.0), ("H100", 8500.0)]
+    assert {(one.path, one.before, one.after) for one in done.disputes} == {
+        ("sites.a.nodes.gpu-1.power", "9 kW", "8.5 kW"),
+        ("sites.a.nodes.gpu-1.gpu_model", "H100", "H200"),
+        ("sites.a.nodes.gpu-2.gpu_model", "H100", "H200"),
+    }
+    same = complete(found, declare(tmp_path, "sites: {a: {nodes: {gpu-1: {power: 9000 W}}}}\n"))
+    assert same.disputes == (), "another unit is no other value"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("sites:\n  a:\n    nodes:\n      'gpu-*': {weight: 5 V}\n", "declared.yaml:4:"),
+        ("sites:\n  a:\n    racks:\n      r1: {unts: 4}\n", "declared.yaml:4:"),
+        ("sites:\n  a:\n    nodes:\n      gpu-1: {rack: r9}\n", "declared.yaml:4:"),
+        ("- a\n", "declared.yaml:1:"),
+        ("sites: {a: {name: x}, a: {name: y}}\n", "declared.yaml:1:"),
+    ],
+)
+def test_faults_are_told_at_their_line(found: Estate, tmp_path: Path, text: str, place: str) -> None:
+    with pytest.raises(BadFile) as caught:
+        complete(found, declare(tmp_path, text))
+    assert place in str(caught.value)
+
+
+def test_nothing_declared_changes_nothing(found: Estate, tmp_path: Path) -> None:
+    assert complete(found, declare(tmp_path, "# nothing yet\n")).estate == found
