@@ -154,3 +154,11 @@ def test_broken_documents_say_why() -> None:
     assert "the JSON is broken" in parse(sonic_config_db.PARSER, SONIC[:-20]).skipped[0].reason
     assert parse(nvue_config.PARSER, NVUE.replace("evpn:", "evpn: [", 1)).skipped
     assert "nothing is set" in parse(nvue_config.PARSER, "- header:\n    nvue-api-version: nvue_v1\n").skipped[0].reason
+
+
+def test_sonic_is_recognised_by_the_tables_that_a_large_file_begins_with() -> None:
+    neighbors = {f"192.0.2.{number}": {"asn": "65000", "name": "x" * 600} for number in range(200)}
+    text = json.dumps({"BGP_NEIGHBOR": neighbors, **{key: table for key, table in json.loads(SONIC).items() if key != "BGP_NEIGHBOR"}})
+    assert text.index("DEVICE_METADATA") > 64 << 10
+    assert sonic_config_db.PARSER.recognises(text.encode()[: 64 << 10])
+    assert facts(sonic_config_db.PARSER, text)["", "vnis"].value == ("9900", "10100")

@@ -10,7 +10,11 @@ from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, nu
 from bridgehead.discovery.switch_config import SWITCH_YIELDS, dscp_of, in_order, names_in, numbers_in, state_classes, state_common
 from bridgehead.discovery.tables import Table, json_documents, path_part
 
-_HEAD: Final = re.compile(rb'"(?:DEVICE_METADATA|PORT_QOS_MAP|DSCP_TO_TC_MAP|WRED_PROFILE|VXLAN_TUNNEL(?:_MAP)?|VXLAN_EVPN_NVO)"\s*:\s*\{')
+# A large file begins with its lists of rules and buffers, so names of those count too.
+_HEAD: Final = re.compile(
+    rb'"(?:DEVICE_METADATA|PORT_QOS_MAP|DSCP_TO_TC_MAP|WRED_PROFILE|VXLAN_TUNNEL(?:_MAP)?|VXLAN_EVPN_NVO|ACL_RULE|ACL_TABLE|BGP_NEIGHBOR'
+    rb'|BUFFER_PG|BUFFER_POOL|BUFFER_PROFILE|DEVICE_NEIGHBOR)"\s*:\s*\{'
+)
 _REFERENCE: Final = re.compile(r"\[?(?:\w+\|)?([^|\[\]]{1,80})\]?")
 _COLORS: Final = ("green", "yellow", "red")
 _MAPS: Final = (("TC_TO_QUEUE_MAP", "queue"), ("TC_TO_PRIORITY_GROUP_MAP", "priority-group"))
