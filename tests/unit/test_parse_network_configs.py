@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.discovery.parsers import frr_config, nvue_config, sonic_config_db
+from bridgehead.discovery.parsers import frr_config, mlnx_qos, nvue_config, sonic_config_db
 from bridgehead.discovery.parsing import Capture, Parsed, Parser
 from bridgehead.discovery.switch_config import dscp_of, names_in, numbers_in
 from bridgehead.model.fact import Fact, Status
@@ -162,3 +162,25 @@ def test_sonic_is_recognised_by_the_tables_that_a_large_file_begins_with() -> No
     assert text.index("DEVICE_METADATA") > 64 << 10
     assert sonic_config_db.PARSER.recognises(text.encode()[: 64 << 10])
     assert facts(sonic_config_db.PARSER, text)["", "vnis"].value == ("9900", "10100")
+
+
+QOS = (FIXTURES.parent / "mlnx-qos/host_dscp.txt").read_text(encoding="utf-8")
+
+
+def test_M82_hosts_use_the_words_of_switches() -> None:
+    found = facts(mlnx_qos.PARSER, QOS)
+    assert found["", "pfc-priorities"].value == ("3",)
+    assert found["", "trust-state"].value == "dscp"
+    assert found["dscp-map:mlnx-qos", "traffic-class:26"].value == 3
+    assert found["dscp-map:mlnx-qos", "traffic-class:0"].value == 0  # printed as 00
+    assert found["class-map:mlnx-qos", "queue:3"].value == 3
+    assert sum(key[1].startswith("traffic-class:") for key in found) == 64
+
+
+def test_host_qos_rows_that_do_not_fit_are_unknown() -> None:
+    short = facts(mlnx_qos.PARSER, QOS.replace("enabled     0   0   0   1   0", "enabled     0   0   0   1"))
+    assert (short["", "pfc-priorities"].status, short["", "pfc-priorities"].note) == (Status.UNKNOWN, "7 cells under 8 priorities")
+    odd = parse(mlnx_qos.PARSER, QOS.replace("dscp:07,", "dscp:99,"))
+    assert "no code point: '99'" in odd.skipped[0].reason
+    cut = facts(mlnx_qos.PARSER, QOS[: QOS.index("enabled") + 30])
+    assert ("", "pfc-priorities") not in cut

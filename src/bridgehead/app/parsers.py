@@ -36,6 +36,7 @@ MODULES: Final = (
     "lldpctl_xml",
     "lsblk",
     "lspci",
+    "mlnx_qos",
     "mlxfwmanager",
     "mounts",
     "nccl_tests",
