@@ -113,31 +113,67 @@ def _scontrol(cluster: Cluster, number: int) -> str:
     )
 
 
+class _Switch(msgspec.Struct, frozen=True):
+    """GUID, name and LID."""
+
+    guid: int
+    name: str
+    lid: int
+
+    @property
+    def key(self) -> str:
+        """As a scan names it."""
+        return f"S-{self.guid:016x}"
+
+    @property
+    def words(self) -> str:
+        """What it calls itself."""
+        return f'"MF0;{self.name}:MQM9700/U1"'
+
+
 def _fabric(cluster: Cluster) -> str:
-    """Leaves of each rail, without spines."""
-    parts = ["#\n# Topology file: generated on Mon Nov 30 09:00:00 2026\n#\n"]
-    for rail in range(NICS):
-        for leaf, first in enumerate(range(0, cluster.nodes, HOSTS_A_LEAF)):
-            guid = 0x2C5EAB0300000000 + rail * 4096 + leaf
-            parts.append(
-                f"\nvendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0x{guid:016x}\nswitchguid=0x{guid:016x}({guid:016x})\n"
-                f'Switch\t65 "S-{guid:016x}"\t\t# "MF0;leaf-{rail}-{leaf}:MQM9700/U1" enhanced port 0 lid {rail * 500 + leaf + 20000} lmc 0\n'
+    """Leaves of each rail with as many ways up as down, and spines of 64 ports that they share."""
+    leaves_a_rail = -(-cluster.nodes // HOSTS_A_LEAF)
+    leaves = [
+        _Switch(0x2C5EAB0300000000 + rail * 4096 + leaf, f"leaf-{rail}-{leaf}", rail * 500 + leaf + 20000)
+        for rail in range(NICS) for leaf in range(leaves_a_rail)
+    ]  # fmt: skip
+    spines = [_Switch(0x2C5EAB0400000000 + spine, f"spine-{spine}", spine + 30000) for spine in range(-(-len(leaves) * HOSTS_A_LEAF // 64))]
+    ports: dict[int, list[str]] = {switch.guid: [] for switch in (*leaves, *spines)}
+    for place, leaf in enumerate(leaves):
+        rail, first = place // leaves_a_rail, place % leaves_a_rail * HOSTS_A_LEAF
+        for port, number in enumerate(range(first, min(first + HOSTS_A_LEAF, cluster.nodes)), 1):
+            card = _guid(number, rail)
+            ports[leaf.guid].append(
+                f'[{port}]\t"H-{card:016x}"[1]({card:016x}) \t\t# "{cluster.host(number)} mlx5_{rail}" lid {number * NICS + rail + 100} 4xNDR\n'
             )
-            for port, number in enumerate(range(first, min(first + HOSTS_A_LEAF, cluster.nodes)), 1):
-                card = _guid(number, rail)
-                parts.append(
-                    f'[{port}]\t"H-{card:016x}"[1]({card:016x}) \t\t# "{cluster.host(number)} mlx5_{rail}" lid {number * NICS + rail + 100} 4xNDR\n'
-                )
+        for way in range(HOSTS_A_LEAF):
+            spine = spines[(place * HOSTS_A_LEAF + way) % len(spines)]
+            up, down = HOSTS_A_LEAF + 1 + way, len(ports[spine.guid]) + 1
+            ports[leaf.guid].append(f'[{up}]\t"{spine.key}"[{down}]\t\t# {spine.words} lid {spine.lid} 4xNDR\n')
+            ports[spine.guid].append(f'[{down}]\t"{leaf.key}"[{up}]\t\t# {leaf.words} lid {leaf.lid} 4xNDR\n')
+    parts = ["#\n# Topology file: generated on Mon Nov 30 09:00:00 2026\n#\n"]
+    for switch in (*leaves, *spines):
+        guid = f"{switch.guid:016x}"
+        parts.append(
+            f"\nvendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0x{guid}\nswitchguid=0x{guid}({guid})\n"
+            f'Switch\t65 "{switch.key}"\t\t# {switch.words} enhanced port 0 lid {switch.lid} lmc 0\n'
+        )
+        parts += ports[switch.guid]
+    parts += _cards(cluster, leaves, leaves_a_rail)
+    return "".join(parts)
+
+
+def _cards(cluster: Cluster, leaves: list[_Switch], leaves_a_rail: int) -> Iterator[str]:
     for number in range(cluster.nodes):
         for rail in range(NICS):
-            card, leaf = _guid(number, rail), 0x2C5EAB0300000000 + rail * 4096 + number // HOSTS_A_LEAF
-            parts.append(
+            card, leaf = _guid(number, rail), leaves[rail * leaves_a_rail + number // HOSTS_A_LEAF]
+            yield (
                 f"\nvendid=0x2c9\ndevid=0x1021\nsysimgguid=0x{card:016x}\ncaguid=0x{card:016x}\n"
                 f'Ca\t1 "H-{card:016x}"\t\t# "{cluster.host(number)} mlx5_{rail}"\n'
-                f'[1]({card:016x}) \t"S-{leaf:016x}"[{number % HOSTS_A_LEAF + 1}]\t\t# lid {number * NICS + rail + 100} lmc 0 '
-                f'"MF0;leaf-{rail}-{number // HOSTS_A_LEAF}:MQM9700/U1" lid {rail * 500 + number // HOSTS_A_LEAF + 20000} 4xNDR\n'
+                f'[1]({card:016x}) \t"{leaf.key}"[{number % HOSTS_A_LEAF + 1}]\t\t# lid {number * NICS + rail + 100} lmc 0 '
+                f"{leaf.words} lid {leaf.lid} 4xNDR\n"
             )
-    return "".join(parts)
 
 
 def _netbox(cluster: Cluster) -> dict[str, list[dict[str, Any]]]:
