@@ -3,14 +3,15 @@
 Only KNOWN values are taken. What is unknown or in conflict is left out and listed with what would settle it. Attributes that are read, of
 parsers whatever their tool (a bare name where no unit stands):
 
-- ``node:*``: ``gpu-count`` (as the driver counts), ``memory`` (B, main memory), ``model`` (of the chassis), ``driver-version``,
+- ``node:*``: ``gpu-count`` (as the driver counts), ``memory-installed`` and ``memory`` (B, main memory), ``model`` (of the chassis), ``driver-version``,
   ``cuda-version``, ``bios-version``, ``bmc-version``, ``ofed-version``, ``power-draw`` (W, of the whole chassis)
 - ``node:*/psu:*``: ``capacity`` (W)
 - ``node:*/gpu:*``: ``model``, ``pci-bus-id``, ``vbios-version``, ``nvlinks-active`` (how many)
 - ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``), ``model``, ``firmware-version``, ``state``
   (``active`` or ``up`` when the link is there)
+- switches and adapters, as ``draft_fabric`` says
 - ``site:*/rack:*``: ``units``, ``weight`` (kg), ``max-weight`` (kg), ``location``
-- ``site:*/panel:*/feed:*``: ``voltage`` (V), ``current`` (A), ``wiring`` (as in estates), ``status``, ``max-utilization`` (1), ``rack``
+- ``site:*/panel:*/feed:*``: ``voltage`` (V), ``amperage`` (A), ``wiring`` (as in estates), ``status``, ``max-utilization`` (1), ``rack``
 - ``site:*/device:*`` (taken for the node of that name): ``rack``, ``position``, ``device-type``, ``weight`` (kg); and of
   ``device-type:MAKER/MODEL``: ``units``, ``weight`` (kg), ``nameplate-power`` (W)
 """
@@ -19,10 +20,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from bridgehead.discovery.captures import same_host
+from bridgehead.discovery.draft_fabric import cabling
 from bridgehead.discovery.draft_hosts import Host, Place, node_of, place_of
 from bridgehead.discovery.draft_notes import Lack, Notes, Part, word
 from bridgehead.discovery.draft_rooms import room_of
@@ -31,7 +34,10 @@ from bridgehead.discovery.merge import natural
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.equipment import Node
 from bridgehead.model.estate import Estate, Site
-from bridgehead.model.fabric import Fabric, FabricId
+from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Switch
+
+INFINIBAND: Final = FabricId(FabricKind.INFINIBAND.value)
+"""What the fabric of InfiniBand scans is called until somebody names it."""
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -80,6 +86,7 @@ class _Ground:
                     self.types[rest] = part
                 case _:
                     pass
+        self.cabling = cabling(told, INFINIBAND)
         named = {outer for outer, paths in self.inside.items() if outer != "?" and any(paths)}
         self.names = sorted(named) if len(named) > 1 else []
 
@@ -92,17 +99,23 @@ class _Ground:
             kind = self.types.get(word(device, "device-type"), {})
             placed[where].append((host, place_of(device, kind)))
         ids = {*(SiteId(name) for name in self.names), *placed} or {self.site}
-        return [self._one(site, placed[site], notes) for site in sorted(ids)]
+        switches = self.cabling.switches if len(ids) == 1 else ()
+        if switches != self.cabling.switches:
+            notes.lack(self.site, "site of each switch, and so the switches themselves,", "the captures of each site by itself (--site)")
+        return [self._one(site, placed[site], switches, notes) for site in sorted(ids)]
 
-    def _one(self, site: SiteId, hosts: list[tuple[str, Place]], notes: Notes) -> Site:
+    def _one(self, site: SiteId, hosts: list[tuple[str, Place]], switches: tuple[Switch, ...], notes: Notes) -> Site:
         fabrics: dict[FabricId, Fabric] = {}
+        if switches:
+            fabrics[INFINIBAND] = Fabric(id=INFINIBAND, kind=FabricKind.INFINIBAND, purpose=FabricPurpose.UNKNOWN)
+        leaves = self.cabling.leaf_of if switches else {}
         paths = self.inside.get(site, {}) if self.names else {path: part for some in self.inside.values() for path, part in some.items()}
         room = room_of(paths, notes)
         racks = {rack.id for rack in room.racks}
         nodes: list[Node] = []
         for host, place in hosts:
             known_place = place if place.rack in racks else msgspec.structs.replace(place, rack=None, position=None)
-            node = node_of(host, self.hosts[host], known_place, fabrics, notes)
+            node = node_of(host, self.hosts[host], known_place, fabrics, notes, leaves=leaves)
             nodes += [node] if node is not None else []
         return Site(
             id=site,
@@ -110,6 +123,7 @@ class _Ground:
             circuits=room.circuits,
             racks=room.racks,
             fabrics=tuple(fabrics[key] for key in sorted(fabrics)),
+            switches=switches,
             nodes=tuple(nodes),
         )
 

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.discovery.draft_notes import Part, number, whole, word
-from bridgehead.discovery.knowledge import Knowledge
+from bridgehead.discovery.knowledge import BESIDE, Knowledge
 from bridgehead.discovery.merge import natural
 from bridgehead.kernel.shape import ID_PATTERN
 from bridgehead.model.fabric import FabricId, Switch, SwitchId, SwitchRole, Uplink
@@ -133,8 +133,8 @@ def rails(cards: Mapping[str, Part]) -> dict[str, int]:
     for index, part in cards.items():
         if index.isascii() and index.isdigit():
             for attribute in part:
-                if attribute.startswith("link-to:nic:") and word(part, attribute) in _NEAR:
-                    near[attribute.removeprefix("link-to:nic:")][int(index)] = _NEAR.index(word(part, attribute))
+                if attribute.startswith(BESIDE) and word(part, attribute) in _NEAR:
+                    near[attribute.removeprefix(BESIDE)][int(index)] = _NEAR.index(word(part, attribute))
     shared: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
     for nic, distances in near.items():
         shared[_closest(distances)].append(nic)

@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
+from bridgehead.discovery.draft_fabric import leaf_of, rails
 from bridgehead.discovery.draft_notes import Notes, Part, disputed, known, number, whole, word
 from bridgehead.discovery.merge import natural
 from bridgehead.model.equipment import Node, NodeId
-from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Nic, NicId, RackId
+from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Nic, NicId, RackId, SwitchId
 
 _KINDS: Final = {"infiniband": FabricKind.INFINIBAND, "ethernet": FabricKind.ETHERNET}
 _UP: Final = {"active": True, "up": True, "down": False, "init": False, "polling": False, "disabled": False}
@@ -54,13 +55,20 @@ class Host:
         return self.own.get("", {})
 
 
-def node_of(name: str, host: Host, place: Place, fabrics: dict[FabricId, Fabric], notes: Notes) -> Node | None:
+def node_of(
+    name: str, host: Host, place: Place, fabrics: dict[FabricId, Fabric], notes: Notes, *, leaves: Mapping[str, SwitchId]
+) -> Node | None:
     """None where the GPUs are not known: an estate takes a missing number for none, and that would be a lie."""
     gpus = _gpus(name, host, notes)
     if gpus is None:
         return None
-    nics = tuple(nic for nic in (_nic(name, one, host.parts["nic"][one], fabrics, notes) for one in _sorted(host.parts["nic"])) if nic)
-    memory = number(host.itself, "memory")
+    beside = rails(host.parts["gpu"])
+    adapters = ((one, host.parts["nic"][one]) for one in _sorted(host.parts["nic"]))
+    found = [(one, part, _nic(name, one, part, fabrics, notes)) for one, part in adapters]
+    nics = tuple(
+        msgspec.structs.replace(nic, gpu=beside.get(one), switch=leaf_of(part, leaves)) for one, part, nic in found if nic is not None
+    )
+    memory = number(host.itself, "memory-installed") or number(host.itself, "memory")
     if memory is None:
         notes.lack(name, "memory", "dmidecode, or scontrol show node")
     _lacks_of_place(name, place, notes)

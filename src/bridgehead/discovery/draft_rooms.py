@@ -59,7 +59,7 @@ def _circuit(name: str, panel: str, said: Part, notes: Notes) -> Circuit | None:
     if word(said, "status") not in _IN_USE:
         notes.lack(name, f"use (NetBox says {word(said, 'status')}), and so the circuit itself,", "whoever runs the site")
         return None
-    voltage, current = positive(said, "voltage"), positive(said, "current")
+    voltage, current = positive(said, "voltage"), positive(said, "amperage")
     wiring = _WIRINGS.get(word(said, "wiring"))
     if voltage is None or current is None:
         notes.lack(name, "voltage or current, and so the circuit itself,", "the panel schedule")

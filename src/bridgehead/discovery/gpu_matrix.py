@@ -78,6 +78,8 @@ def find(lines: list[str]) -> tuple[Heading, list[Row]] | None:
     rows: list[Row] = []
     names: frozenset[str] = frozenset()
     for number, raw in enumerate(lines, 1):
+        if heading is None and "GPU" not in raw:  # as in nearly all lines of whatever is no matrix
+            continue
         text = plain(raw).rstrip("\r\n")
         if heading is None:
             heading = heading_of(text, line=number)

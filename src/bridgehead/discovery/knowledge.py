@@ -22,26 +22,29 @@ NAMELESS: Final = "node:?"
 """The subject of captures of which nobody says whose they are."""
 Knowledge = dict[str, dict[str, Told]]
 """Attributes by subject."""
-KINDS: Final = frozenset({"node", "site", "device-type", "cluster"})
+KINDS: Final = frozenset({"node", "site", "device-type", "cluster", "switch", "adapter"})
 """Roots of the subjects that are read."""
 ATTRIBUTES: Final = frozenset(
     {
         *("gpu-count", "memory", "model", "driver-version", "cuda-version", "bios-version", "bmc-version", "ofed-version", "power-draw"),
         *("capacity", "pci-bus-id", "vbios-version", "nvlinks-active", "rate", "link-layer", "firmware-version", "state"),
         *("rack", "position", "location", "status", "units", "weight", "max-weight", "device-type", "nameplate-power"),
-        *("voltage", "current", "wiring", "max-utilization"),
+        *("voltage", "amperage", "wiring", "max-utilization", "memory-installed"),
+        *("peer", "name", "port-count", "guid", "port-guid", "role"),
     }
 )
-"""All that ``draft`` reads."""
+"""All that ``draft`` reads, beside ``link-to:nic:*`` of GPUs."""
+BESIDE: Final = "link-to:nic:"
+"""How a GPU says which adapters are near it."""
 
 
 def known_of(views: Iterable[View]) -> Knowledge:
     """What the draft reads of some views."""
     found: Knowledge = {}
     for view in views:
-        kind = view.subject.partition(":")[0]
-        if kind == "node":  # that it is there counts, whatever is said of it
-            found.setdefault(view.subject.partition("/")[0], {})
-        if view.attribute in ATTRIBUTES and kind in KINDS:
+        if view.attribute not in ATTRIBUTES and not (view.attribute.startswith(BESIDE) and "/gpu:" in view.subject):
+            if view.subject.startswith("node:"):  # that it is there counts, whatever is said of it
+                found.setdefault(view.subject.partition("/")[0], {})
+        elif view.subject.partition(":")[0] in KINDS:
             found.setdefault(view.subject, {})[view.attribute] = Told(view.value, view.status)
     return found

@@ -60,10 +60,20 @@ class View(msgspec.Struct, frozen=True):
 
 def merge(facts: Iterable[Fact]) -> tuple[View, ...]:
     """All views, sorted by subject and attribute with numbers in their order."""
-    groups: defaultdict[tuple[str, str], list[Fact]] = defaultdict(list)
+    subjects: dict[str, dict[str, list[Fact]]] = {}
     for fact in facts:
-        groups[fact.subject, fact.attribute].append(fact)
-    return tuple(_view(*key, groups[key]) for key in sorted(groups, key=_key))
+        attributes = subjects.get(fact.subject)
+        if attributes is None:
+            attributes = subjects[fact.subject] = {}
+        if fact.attribute in attributes:
+            attributes[fact.attribute].append(fact)
+        else:
+            attributes[fact.attribute] = [fact]
+    return tuple(
+        _view(subject, attribute, attributes[attribute])
+        for subject, attributes in sorted(subjects.items(), key=_place)
+        for attribute in sorted(attributes, key=_natural_and_text)
+    )
 
 
 def is_gauge(attribute: str) -> bool:
@@ -147,8 +157,13 @@ def _sort_value(value: Value) -> tuple[str, float, str]:
     return (_kind(value), float(value) if isinstance(value, int | float) else 0.0, repr(value))
 
 
-def _key(key: tuple[str, str]) -> tuple[object, ...]:
-    return (tuple(natural(part) for part in key[0].split("/")), natural(key[1]), key)
+def _place(item: tuple[str, object]) -> tuple[object, ...]:
+    return (tuple(natural(part) for part in item[0].split("/")), item[0])
+
+
+@lru_cache(maxsize=1 << 16)
+def _natural_and_text(text: str) -> tuple[object, ...]:
+    return (natural(text), text)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -81,12 +81,15 @@ class Parser(msgspec.Struct, frozen=True):
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _MAX_INTEGER: Final = 2**64
+_SHORT_DIGITS: Final = 16
 
 
 def number_in(text: str, *, scale: float = 1) -> int | float | None:
     """The number that ``text`` is, times ``scale``, exactly and rounded once: an integer where it is one. None for what is no finite number
     in plain digits; a comma, an underscore or a sign of another script makes none."""
     word = text.strip()
+    if scale == 1 and len(word) < _SHORT_DIGITS and word.isascii() and word.isdigit():  # as most numbers are
+        return int(word)
     if _NUMBER.fullmatch(word) is None:
         return None
     exact = Decimal(word) * Decimal(repr(scale))
@@ -104,6 +107,7 @@ class Statements:
         self._capture = capture
         self._facts: list[Fact] = []
         self._skipped: list[Skipped] = []
+        self._last: Source | None = None
 
     @property
     def node(self) -> str:
@@ -150,4 +154,6 @@ class Statements:
         return Parsed(tuple(self._facts), tuple(self._skipped))
 
     def _source(self, line: int) -> Source:
-        return Source(self._tool, self._capture.file, line, self._capture.at_s)
+        if self._last is None or self._last.line != line:  # many facts stand in one line
+            self._last = Source(self._tool, self._capture.file, line, self._capture.at_s)
+        return self._last

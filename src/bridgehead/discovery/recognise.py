@@ -10,11 +10,20 @@ from bridgehead.model.fact import Skipped
 
 HEAD_BYTES: Final = 64 << 10
 """What parsers are shown of a capture to recognise it."""
+_FIRST_BYTES: Final = 4 << 10
+"""What they are shown first: nearly all captures say in it what they are, and looking through more takes longer than reading some."""
 _SHOWN: Final = 60
 
 
 def recognised_by(data: bytes, parsers: Sequence[Parser]) -> tuple[Parser, ...]:
-    """The parsers that take these bytes for their tool's output; exactly one when all is well."""
+    """The parsers that take these bytes for their tool's output; exactly one when all is well.
+
+    Where the first whole lines are enough for exactly one parser, the rest is not asked.
+    """
+    first = data[: data.rfind(b"\n", 0, _FIRST_BYTES) + 1] if len(data) > _FIRST_BYTES else b""
+    found = tuple(parser for parser in parsers if parser.recognises(first)) if first else ()
+    if len(found) == 1:
+        return found
     head = data[:HEAD_BYTES]
     return tuple(parser for parser in parsers if parser.recognises(head))
 

@@ -97,8 +97,11 @@ def _dmidecode(number: int) -> str:
         "# dmidecode 3.3\nGetting SMBIOS data from sysfs.\nSMBIOS 3.4.0 present.\n\nHandle 0x0000, DMI type 0, 26 bytes\nBIOS Information\n"
         "\tVendor: Example\n\tVersion: 2.1.8\n\tRelease Date: 03/18/2024\n\tROM Size: 32 MB\n\n"
         "Handle 0x0001, DMI type 1, 27 bytes\nSystem Information\n"
-        f"\tManufacturer: Example\n\tProduct Name: {MODEL}\n\tVersion: 01\n\tSerial Number: EX{number:07d}\n\tFamily: Not Specified\n\n{memory}"
-        "Handle 0xFEFF, DMI type 127, 4 bytes\nEnd Of Table\n"
+        f"\tManufacturer: Example\n\tProduct Name: {MODEL}\n\tVersion: 01\n\tSerial Number: EX{number:07d}\n\tFamily: Not Specified\n\n"
+        "Handle 0x1000, DMI type 16, 23 bytes\nPhysical Memory Array\n\tLocation: System Board Or Motherboard\n\tUse: System Memory\n"
+        f"\tError Correction Type: Multi-bit ECC\n\tMaximum Capacity: 4 TB\n\tError Information Handle: Not Provided\n"
+        f"\tNumber Of Devices: 32\n\n{memory}"
+        "Handle 0xFEFF, DMI type 127, 4 bytes\nEnd Of Table\n\n"
     )
 
 

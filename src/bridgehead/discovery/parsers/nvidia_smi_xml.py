@@ -19,6 +19,8 @@ _ROOT: Final = "nvidia_smi_log"
 _MAX_DEPTH: Final = 24
 _MAX_TEXT: Final = 400
 # Long lists below a GPU that no fact is made of.
+_CLOCKS: Final = b"<supported_clocks>"
+_CLOCKS_END: Final = b"</supported_clocks>"
 _PASSED_OVER: Final = frozenset({"supported_clocks", "processes", "accounted_processes"})
 
 
@@ -44,13 +46,23 @@ def parse(capture: Capture) -> Parsed:
         say.skip(1, "the XML declares entities, which this tool never does: refused")
         return say.done()
     try:
-        stream.read(capture.data[start:])
+        stream.read(_without_clocks(capture.data[start:]))
     except expat.ExpatError as fault:
         say.skip(stream.before + fault.lineno, f"the XML ends or is broken here ({expat.ErrorString(fault.code)}); read up to this place")
     except _RefusedError as fault:
         say.skip(stream.line, f"{fault}; read up to this place")
     state_description(say, stream.found)
     return say.done()
+
+
+def _without_clocks(data: bytes) -> bytes:
+    """The same lines without the lists of clocks, which are most of the text and of which no fact is made."""
+    parts: list[bytes] = []
+    done = 0
+    while (begin := data.find(_CLOCKS, done)) >= 0 and (end := data.find(_CLOCKS_END, begin)) >= 0:
+        parts += [data[done:begin], b"\n" * data.count(b"\n", begin, end)]
+        done = end + len(_CLOCKS_END)
+    return b"".join([*parts, data[done:]])
 
 
 class _Stream:
@@ -105,17 +117,16 @@ class _Stream:
         self._path.pop()
 
     def _keep(self, text: str) -> None:
-        match self._path[1:]:
-            case ["gpu", "mig_devices", "mig_device", *rest] if rest:
-                self.found.gpus[-1].instances[-1].setdefault("/".join(rest), (text, self.line))
-            case ["gpu", "mig_devices", *_]:
-                pass  # "None"
-            case ["gpu", section, *rest] if section not in _PASSED_OVER:
-                self.found.gpus[-1].leaves.setdefault("/".join([section, *rest]).lower(), (text, self.line))
-            case [name]:
-                self.found.node.setdefault(name, (text, self.line))
-            case _:
-                pass
+        path = self._path
+        leaf = (text, self.before + self._parser.CurrentLineNumber)
+        if len(path) == 2:
+            self.found.node.setdefault(path[1], leaf)
+        elif len(path) < 3 or path[1] != "gpu" or path[2] in _PASSED_OVER:
+            return
+        elif path[2] != "mig_devices":
+            self.found.gpus[-1].leaves.setdefault("/".join(path[2:]).lower(), leaf)
+        elif len(path) > 4 and path[3] == "mig_device":  # else it is the word "None"
+            self.found.gpus[-1].instances[-1].setdefault("/".join(path[4:]), leaf)
 
 
 PARSER = Parser(
