@@ -8,7 +8,22 @@ from typing import Final
 
 from bridgehead.assess.checking import Check
 
-FAMILIES: Final[tuple[str, ...]] = ()
+FAMILIES: Final[tuple[str, ...]] = (
+    "acceptance",
+    "cables",
+    "data_moves",
+    "equivalence",
+    "fabric",
+    "fabric_settings",
+    "firmware",
+    "generations",
+    "interconnect",
+    "reserve",
+    "storage",
+    "stretched",
+    "wan",
+    "workloads",
+)
 """Modules of ``bridgehead.assess``; each has a tuple ``CHECKS``."""
 
 

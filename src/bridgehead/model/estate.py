@@ -155,7 +155,7 @@ class Courier(msgspec.Struct, frozen=True):
         devices: drives that are filled, and later read, at the same time.
         fill_bps: rate of filling one of them with the real mix of files.
         transport_s: door to door.
-        unload_bps: rate of reading one of them; as ``fill_bps`` when not given.
+        unload_bps: rate of reading one of them; ``fill_bps`` is a guess for it.
         verify_bps: rate of checking what came, all drives together.
     """
 
