@@ -293,6 +293,66 @@ def test_list_of_snapshots_none_of_which_is_usable_is_no_success(complete: Comma
     assert json.loads(complete("list", "v", "--json", code=1))["snapshots"] == []
 
 
+def test_V22_lost_index_sends_to_repair_and_lost_packs_to_another_vault(complete: Commands) -> None:
+    complete("init", "w")
+    complete("replicate", "v", "w")
+    for path in (complete.folder / "w/index").iterdir():
+        path.unlink()
+    for words in (("list", "w"), ("status", "w"), ("verify", "w"), ("restore", "w", "train@1", "--to", "out")):
+        assert "bridgehead vault repair" in complete(*words, code=1)
+    assert "bridgehead vault repair" in complete("restore", "w", "train", "--to", "out", code=6)
+    complete("repair", "w")
+    complete("verify", "w", "--read-data")
+    for path in (complete.folder / "w").glob("data/*/*"):
+        path.unlink()
+    complete("repair", "w", code=1)
+    text = complete("verify", "w", code=1)
+    assert "replicate OTHER w --heal" in text
+    assert "repair w" not in text, "it was told to repair, and cannot be told so again"
+    complete("replicate", "v", "w", "--heal")
+    complete("verify", "w", "--read-data")
+
+
+@pytest.mark.parametrize("how", ["deleted", "torn"])
+def test_V20_lost_vault_json_is_made_anew(complete: Commands, how: str) -> None:
+    path = complete.folder / "v/vault.json"
+    if how == "deleted":
+        path.unlink()
+    else:
+        os.truncate(path, 20)
+    for words in (("list", "v"), ("init", "v"), (*SAVE,), ("verify", "v")):
+        assert "bridgehead vault repair v" in complete(*words, code=1)
+    assert "vault.json" in complete("repair", "v")
+    complete("verify", "v", "--read-data")
+    complete("restore", "v", "train", "--to", "out")
+    assert same(complete.folder / "ckpt", complete.folder / "out")
+
+
+def test_init_in_a_folder_with_data_of_somebody_else_is_no_repair(complete: Commands) -> None:
+    (complete.folder / "mine/data/aa").mkdir(parents=True)
+    (complete.folder / "mine/data/aa/notes").write_text("x")
+    assert "not empty" in complete("init", "mine", code=2)
+    assert "there is no vault in it" in complete("list", "mine", code=6)
+
+
+@pytest.mark.parametrize("what", ["snapshots/train/*", "receipts/b/*", "signatures/snapshots/train/*"])
+def test_V22_damaged_record_is_healed_from_the_other_vault(complete: Commands, what: str) -> None:
+    complete("save", "v", "ckpt", "--workload", "train", "--step", "2", "--epoch", "1")
+    complete("init", "w")
+    complete("replicate", "v", "w", "--site", "b")
+    path = max((complete.folder / "w").glob(what))
+    before = path.read_bytes()
+    flip(path, seed=7)
+    assert "replicate OTHER w --heal" in complete("verify", "w", code=1)
+    if what.startswith("snapshots"):
+        copied = json.loads(complete("replicate", "v", "w", "--site", "b", "--json", code=1))
+        assert "at the target w" in copied["failed"][0]["reason"]
+    copied = json.loads(complete("replicate", "v", "w", "--site", "b", "--heal", "--json"))
+    assert copied["healed_records"] == [str(path.relative_to(complete.folder / "w"))]
+    assert path.read_bytes() == before
+    complete("verify", "w", "--read-data")
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1.2 MB inside; needs the right to mount."""

@@ -186,6 +186,18 @@ def test_like_makes_a_vault_that_can_be_replicated_to(shell: Shell, tmp_path: Pa
     assert "not encrypted" in shell.err
 
 
+def test_lost_vault_json_of_an_encrypted_vault_is_made_anew_from_its_replica(shell: Shell, tmp_path: Path) -> None:
+    shell("init", "a", "--key-file", "raw")
+    shell("init", "b", "--like", "a", "--key-file", "raw")
+    shell.save(1, "--key-file", "raw", vault="a")
+    shell("replicate", "a", "b", "--key-file", "raw")
+    (tmp_path / "a" / "vault.json").unlink()
+    shell("repair", "a", "--key-file", "raw", code=7)
+    assert "--like" in shell.err
+    shell("repair", "a", "--like", "b", "--key-file", "raw")
+    assert shell("cat", "a", "train", "model.bin", "--key-file", "raw").startswith("weights")
+
+
 def test_key_file_in_a_process_of_its_own(shell: Shell, tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
 

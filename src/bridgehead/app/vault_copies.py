@@ -18,6 +18,7 @@ from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault import Damaged, Vault
 from bridgehead.vault.crypt.signing import share_signatures
 from bridgehead.vault.fences import counting, read_fence
+from bridgehead.vault.healing import heal_records
 from bridgehead.vault.layout import receipt_key, snapshot_name
 from bridgehead.vault.replicate import Pace, check_families, replicate
 from bridgehead.vault.snapshots import blocks_of
@@ -42,7 +43,7 @@ class Copied(msgspec.Struct, frozen=True):
         sent_bytes: what was written at the target: blocks, records.
         raw_bytes: sum of the file sizes of the copied snapshots: what plain copies would have sent.
         receipts: how many were given now, after reading back at the target.
-        healed: snapshots of which damaged blocks at the target were replaced.
+        healed: snapshots of which damaged blocks at the target were replaced; ``healed_records``: keys of records that were.
         failed: what could not be copied or proved; the rest was.
         skipped: snapshots that count here and not at the target, because a newer fence is known there.
     """
@@ -56,6 +57,7 @@ class Copied(msgspec.Struct, frozen=True):
     healed: int
     failed: tuple[NotCopied, ...]
     skipped: tuple[NotCopied, ...]
+    healed_records: tuple[str, ...] = ()
 
 
 class Replication:
@@ -63,11 +65,17 @@ class Replication:
 
     Args:
         site: in whose name receipts are given; default ``vault-`` and the begin of the target's id.
-        heal: read back also what has a receipt already.
+        heal: read back also what has a receipt already, and put right the records that are damaged at the target.
+        places: where source and target are, for messages.
     """
 
-    def __init__(self, source: Vault, target: Vault, *, site: SiteId | None = None, heal: bool = False) -> None:
+    def __init__(
+        self, source: Vault, target: Vault, *, site: SiteId | None = None, heal: bool = False, places: tuple[str, str] = ("", "")
+    ) -> None:
         self.site = site or SiteId(f"vault-{target.file.id[:8]}")
+        self._at_source, self._at_target = (
+            f"the {what} {place}".rstrip() for what, place in zip(("source", "target"), places, strict=True)
+        )
         self._source = source
         self._target = target
         self._heal = heal
@@ -85,6 +93,8 @@ class Replication:
                 with space_named():
                     self._copy_fences(workload)
                 wanted += self._wanted(workload)
+            except _DamagedAt as fault:
+                self._failed.append(NotCopied(workload, str(fault)))
             except (Damaged, Conflict) as fault:
                 self._failed.append(NotCopied(workload, f"{fault.subject}: {fault.happened}"))
         blocks = {ref.block: ref for snapshot in wanted for ref in blocks_of(snapshot)}
@@ -94,6 +104,8 @@ class Replication:
         """Copy, prove, record. A damaged object fails its snapshot alone; a store that fails ends it with the port's error."""
         receipts = dict.fromkeys(self._target.receipt_names())
         copied, present, given, healed = [], 0, 0, 0
+        with space_named():
+            records = heal_records(self._source.place.objects, self._target.place.objects) if self._heal else []
         for snapshot in wanted:
             try:
                 with space_named():
@@ -118,14 +130,17 @@ class Replication:
             raw_bytes=sum(snapshot.raw_bytes for snapshot in copied),
             receipts=given,
             healed=healed,
+            healed_records=tuple(records),
             failed=tuple(self._failed),
             skipped=tuple(self._skipped),
         )
 
     def _copy_fences(self, workload: WorkloadId) -> None:
         """Before the snapshots: a target must not take for valid what the source knows to be fenced off (rule 8, J05)."""
-        newest = self._source.newest_fence(workload)
-        there = self._target.newest_fence(workload)
+        with _naming(self._at_source):
+            newest = self._source.newest_fence(workload)
+        with _naming(self._at_target):
+            there = self._target.newest_fence(workload)
         for epoch in range((there.epoch if there else 0) + 1, (newest.epoch if newest else 0) + 1):
             self._target.fence(read_fence(self._source.place.objects, workload, Epoch(epoch)))
         if newest and there and there.epoch >= newest.epoch:
@@ -140,14 +155,15 @@ class Replication:
                 )
 
     def _wanted(self, workload: WorkloadId) -> list[Snapshot]:
-        survey = self._source.survey(workload)
+        with _naming(self._at_source):
+            survey = self._source.survey(workload)
         infos = [*survey.usable, *(one.info for one in survey.passed_over if one.info is not None and one.info.counts)]
         names = {snapshot_name(info.id) for info in infos}
         valid_here = counting(survey.fence)
         # A record that cannot be read must be told: nobody may believe that it was copied.
         for one in survey.passed_over:
             if one.info is None and any(name.key == one.key and valid_here(name) for name in self._source.names(workload)):
-                self._failed.append(NotCopied(one.key, one.reason))
+                self._failed.append(NotCopied(one.key, f"at {self._at_source}: {one.reason}"))
         fence = self._target.newest_fence(workload)
         valid_there = counting(fence)
         for name in sorted(names):
@@ -157,12 +173,12 @@ class Replication:
 
     def _bring(self, snapshot: Snapshot) -> bool:
         """False when it was there, whole."""
-        with _naming("target"):
+        with _naming(self._at_target):
             found = self._target.find(snapshot.id)
         if found is not None and not self._target.place.objects.lacking(blocks_of(snapshot)):
             return False
         pace = Pace(budget_s=math.inf, monotonic_s=time.monotonic, written=self._written)
-        with _naming("source"):
+        with _naming(self._at_source):
             replicate(snapshot, source=self._source.place, target=self._target.place, pace=pace)
         return True
 
@@ -173,7 +189,7 @@ class Replication:
             receipt = self._target.receipt(snapshot.id, site=self.site)
         except Damaged:
             healed = self._bring(snapshot)  # what was found damaged counts as absent now
-            with _naming("target"):
+            with _naming(self._at_target):
                 receipt = self._target.receipt(snapshot.id, site=self.site)
         try:  # known here too, so that the lag is seen without reaching the target
             self._source.place.objects.add(receipt_key(receipt.site, receipt.snapshot), receipt)
@@ -195,7 +211,7 @@ def _naming(vault: str) -> Iterator[None]:
     try:
         yield
     except Damaged as damage:
-        raise _DamagedAt(f"at the {vault}: {damage.subject}: {damage.happened}") from damage
+        raise _DamagedAt(f"at {vault}: {damage.subject}: {damage.happened}") from damage
 
 
 def refuse_same(source: str, target: str) -> None:

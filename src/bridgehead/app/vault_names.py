@@ -73,7 +73,7 @@ def _newest(vault: Vault, workload: WorkloadId, text: str) -> Found:
         _TRIED,
         subject=text,
         happened=f"none of its {len(passed)} snapshots can be used:\n{reasons}",
-        remedy="Replicate from a vault that holds it whole, or name one by its whole id.",
+        remedy="Do what is said there, replicate from a vault that holds it whole, or name one by its whole id.",
     )
 
 

@@ -152,7 +152,7 @@ def _carry_out(tiers: Sequence[Tier], workload: WorkloadId, move: Move) -> Moved
     snapshot, goal = move.placed.snapshot, tiers[move.to]
     source = tiers[move.copy_from if move.copy_from is not None else move.forget_at[0]]
     # What lies at the goal already is read back too: nothing is forgotten on the word of an old receipt.
-    replication = Replication(source.vault, goal.vault, heal=True)
+    replication = Replication(source.vault, goal.vault, heal=True, places=(source.place, goal.place))
     wanted = [one for one in replication.plan([workload])[0] if one.id == snapshot]
     copied = replication.run(wanted, say=lambda _: None)
     faults = [one.reason for one in (*copied.failed, *copied.skipped) if one.what in (snapshot, workload)]

@@ -21,11 +21,15 @@ from bridgehead.ports.blobs import Blobs
 from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
 from bridgehead.vault.access import Reading, note_restore
 from bridgehead.vault.crypt.credentials import credentials
-from bridgehead.vault.layout import DATA_PREFIX, KEYS_PREFIX, is_name
+from bridgehead.vault.layout import DATA_PREFIX, KEYS_PREFIX, RECEIPTS_PREFIX, SNAPSHOTS_PREFIX, VAULT_KEY, is_name
 from bridgehead.vault.objects import Objects
+from bridgehead.vault.packindex import REPAIR
+from bridgehead.vault.records import damaged
+from bridgehead.vault.repair import Repaired
 from bridgehead.vault.restore import Note
 from bridgehead.vault.sources import Files, Source, sources_of
-from bridgehead.vault.vaultfile import NoVault
+from bridgehead.vault.vaultfile import NoVault, is_headless, remake
+from bridgehead.vault.vaultfile import read as read_file
 from bridgehead.vault.verify import verify as verify_objects
 
 if TYPE_CHECKING:
@@ -97,10 +101,35 @@ def open_vault(place: str, *, moved: Moved | None = None, rate_bps: float | None
     remedy = f"{check} `bridgehead vault init {shlex.quote(place)}` makes a new vault."
     if folder is not None and not folder.is_dir():
         raise missing("open a vault", subject=place, happened="there is no such directory", remedy=remedy)
+    store = store_of(place, moved=moved, rate_bps=rate_bps)
     try:
-        return Vault.open(store_of(place, moved=moved, rate_bps=rate_bps), key=credentials(os.environ))
-    except NoVault as error:
+        return Vault.open(store, key=credentials(os.environ))
+    except (NoVault, Damaged) as error:
+        headless(place, store, error)
         raise missing("open a vault", subject=place, happened="there is no vault in it", remedy=remedy) from error
+
+
+def headless(place: str, store: Blobs, error: BridgeheadError) -> None:
+    """Raises VAULT_DAMAGED when ``vault.json`` is damaged, or is missing and the place holds a vault all the same; says what to do."""
+    if isinstance(error, Damaged) or is_headless(store):
+        raise damaged(
+            f"{error.subject if isinstance(error, Damaged) else VAULT_KEY} in {place}",
+            error.happened if isinstance(error, Damaged) else "it is missing, and there are objects of a vault",
+            remedy=f"`bridgehead vault repair {shlex.quote(place)}` makes it anew; of an encrypted vault with --like and its replica.",
+        ) from error
+
+
+def repair(place: str, *, like: str | None, moved: Moved) -> tuple[Repaired, bool]:
+    """Make the index anew, and before it ``vault.json`` where that is lost: then True."""
+    store = store_of(place)
+    try:
+        read_file(store)
+        remade = False
+    except (NoVault, Damaged) as error:
+        remade = isinstance(error, Damaged) or is_headless(store)
+    if remade:
+        remake(store, like=open_vault(like).file if like is not None else None, now_s=time.time())
+    return open_vault(place, moved=moved).repair(), remade
 
 
 def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = None) -> tuple[Vault, bool]:
@@ -115,10 +144,8 @@ def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = 
     with space_named():
         try:
             return Vault.open(store, key=credentials(os.environ)), False
-        except NoVault:
-            pass
-        except Damaged:
-            raise
+        except (NoVault, Damaged) as error:
+            headless(place, store, error)
         except BridgeheadError:
             if folder is None or os.path.lexists(folder):
                 raise
@@ -203,12 +230,12 @@ def checked_name(text: str, *, option: str) -> str:
     raise usage("use a name", subject=f"{option} {text!r}", happened="not a name", remedy=remedy)
 
 
-def restore(vault: Vault, snapshot: Snapshot, *, to: Path, files: Sequence[str], note: Note) -> None:
-    """Restore all files, or some that it has; ``note`` is told what was not kept. Raises BAD_USAGE when ``to`` holds something else,
-    VAULT_DAMAGED, VAULT_FULL."""
+def restore(vault: Vault, snapshot: Snapshot, *, to: Path, files: Sequence[str], note: Note, sync: bool = True) -> None:
+    """Restore all files, or some that it has; ``note`` is told what was not kept; ``sync``: wait for the disk. Raises BAD_USAGE when ``to``
+    holds something else, VAULT_DAMAGED, VAULT_FULL."""
     began_s, fresh = time.monotonic(), not os.path.lexists(to)
     with refusing_occupied(to), space_named():
-        vault.restore(snapshot.id, to=to, only=files, note=note)
+        vault.restore(snapshot.id, to=to, only=files, note=note, sync=sync)
     if fresh:  # else it was there already, and nothing was read from the vault
         read_bytes = sum(file.size_bytes for file in snapshot.files if not files or file.path in files)
         note_restore(vault.place.objects, snapshot.id, Reading(time.time(), read_bytes, time.monotonic() - began_s))
@@ -248,8 +275,11 @@ def damage_named(place: str) -> Iterator[None]:
     try:
         yield
     except Damaged as damage:
+        if damage.subject.endswith(f" in {place}"):
+            raise
         heal = f"`bridgehead vault replicate OTHER {place} --heal` brings it from a vault that holds it whole; or use an older snapshot."
-        remedy = heal if damage.subject.startswith(("block ", DATA_PREFIX)) else damage.remedy
+        healable = damage.subject.startswith(("block ", DATA_PREFIX, SNAPSHOTS_PREFIX, RECEIPTS_PREFIX))
+        remedy = heal if healable and REPAIR not in damage.remedy else damage.remedy.replace("VAULT", place)
         raise BridgeheadError(
             damage.code, tried=damage.tried, subject=f"{damage.subject} in {place}", happened=damage.happened, remedy=remedy
         ) from damage

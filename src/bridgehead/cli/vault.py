@@ -145,6 +145,7 @@ def restore(
     context: Path | None = None,
     data: Path | None = None,
     shard: str | None = None,
+    sync: bool = True,
     json: JsonOption = False,
 ) -> int:
     """Write the snapshot NAME into a folder, which appears when all is verified and on disk.
@@ -158,6 +159,7 @@ def restore(
         context: instead of --to: write into this new folder what --capture kept, with the code checked out.
         data: where the data lies here, to be compared with the manifest that --capture kept; default where it was.
         shard: only share I/N, beside those of others; all is there when the folder .bridgehead-restore in it is gone.
+        sync: wait until all of it is on the disk; without, a power cut soon after may cost it.
     """
     from bridgehead.app import vault_contents, vault_names, vaults
     from bridgehead.cli.vault_display import Progress, entries, size, to_stdout
@@ -200,6 +202,7 @@ def restore(
                 to=Path(to),
                 files=written if len(chosen) < len(snapshot.files) else (),
                 note=lambda text: progress.say(f"note: {text}"),
+                sync=sync,
             )
     if json:
         _print({"id": snapshot.id, "to": to, "files": written, "bytes": progress.total_bytes, "counts": found.counts})
@@ -308,7 +311,7 @@ def replicate(
     with Progress("replicating") as progress:
         source = vaults.open_vault(vault)
         goal = vaults.open_vault(target, moved=progress.moved, rate_bps=rate_bps)
-        replication = vault_copies.Replication(source, goal, site=named, heal=heal)
+        replication = vault_copies.Replication(source, goal, site=named, heal=heal, places=(vault, target))
         wanted, progress.total_bytes = replication.plan(_chosen(source, workload))
         copied = replication.run(wanted, say=progress.say)
     if json:

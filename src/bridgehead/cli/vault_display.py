@@ -19,6 +19,7 @@ from bridgehead.kernel.quantity import format_bytes, format_duration
 from bridgehead.model.snapshot import FileEntry, Snapshot, SnapshotInfo
 from bridgehead.vault import VerifyReport
 from bridgehead.vault.paths import shown
+from bridgehead.vault.verify import ObjectKind
 
 _DIGITS = 3
 _MARKS = {Change.SAME: "=", Change.CHANGED: "~", Change.ADDED: "+", Change.REMOVED: "-"}
@@ -232,14 +233,26 @@ def print_verified(report: VerifyReport, *, place: str, read_data: bool) -> None
     unused = f", {size(report.unused_bytes)} used by no snapshot" if report.unused_bytes else ""
     if report.damages:
         print(f"{place}: {counted(len(report.damages), 'damaged object')} among {what}")
-        print(f"do: packs: `bridgehead vault replicate OTHER {place} --heal`, from a vault that holds them whole;")
-        print(f"    index: `bridgehead vault repair {place}` makes it anew from the packs;")
-        print("    all else: copy the object from such a vault; older snapshots can be used as they are")
+        for remedy in dict.fromkeys(_remedy(damage.kind, place) for damage in report.damages):
+            print(f"do: {remedy}")
     elif read_data:
         print(f"{place}: intact; {what}{unused}; {size(report.read_bytes)} read and every hash compared")
     else:
         print(f"{place}: records are intact and all packs are there with the right size; {what}{unused}")
         print("their contents were not read: --read-data does that")
+
+
+def _remedy(kind: ObjectKind, place: str) -> str:
+    match kind:
+        case ObjectKind.INDEX | ObjectKind.VAULT:
+            return f"{kind.value}: `bridgehead vault repair {place}` makes it anew"
+        case ObjectKind.PACK | ObjectKind.SNAPSHOT | ObjectKind.RECEIPT | ObjectKind.SIGNATURE:
+            heal = f"`bridgehead vault replicate OTHER {place} --heal` brings it from a vault that holds it whole"
+            return f"{kind.value}: {heal}; other snapshots can be used as they are"
+        case ObjectKind.UNKNOWN:
+            return f"unknown: find out what it is, and move it out of {place}"
+        case _:
+            return f"{kind.value}: copy this object from a vault that holds it intact"
 
 
 def print_copied(copied: Copied, *, target: str) -> None:
@@ -248,6 +261,8 @@ def print_copied(copied: Copied, *, target: str) -> None:
         print(f"skipped {one.what}: {one.reason}")
     for one in copied.failed:
         print(f"FAILED {one.what}: {clean(one.reason)}")
+    for key in copied.healed_records:
+        print(f"healed {key}")
     if copied.healed:
         print(f"healed damaged blocks of {counted(copied.healed, 'snapshot')}")
     print(

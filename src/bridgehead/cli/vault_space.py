@@ -77,20 +77,25 @@ def collect(
     return ExitCode.DONE
 
 
-def repair(vault: str, /, *, json: JsonOption = False) -> int:
+def repair(vault: str, /, *, like: str | None = None, json: JsonOption = False) -> int:
     """Read every pack in VAULT, make the index anew, and save what is intact in damaged packs. Exit code 1 when blocks are lost.
+
+    Where vault.json is lost or damaged, it is made anew first; the vault then has a new id.
 
     Args:
         vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
+        like: when vault.json of an encrypted vault is lost: another vault of its family, such as its replica.
     """
     from bridgehead.app import vaults
     from bridgehead.cli.vault_display import Progress, counted
 
     with Progress("repairing") as progress, vaults.space_named():
-        done = vaults.open_vault(vault, moved=progress.moved).repair()
+        done, remade = vaults.repair(vault, like=like, moved=progress.moved)
     if json:
-        print(msgspec.json.encode({"vault": vault, **msgspec.to_builtins(done)}).decode())
+        print(msgspec.json.encode({"vault": vault, "remade": remade, **msgspec.to_builtins(done)}).decode())
     else:
+        if remade:
+            print(f"{vault}: vault.json was lost or damaged and is made anew, with a new id")
         print(f"{vault}: {counted(done.indexed_packs, 'pack')} in the index")
         for key in done.removed:
             print(f"damaged {key}: what was intact in it lies in a new pack now")

@@ -174,8 +174,7 @@ class Catalog:
             return PassedOver(name.key, spoiled(snapshot), info)
         if not info.verified:
             lacking = self._objects.lacking(blocks_of(snapshot))
-            first = f", first {lacking[0].block}" if lacking else ""
-            return PassedOver(name.key, f"{len(lacking)} blocks are missing, torn or damaged{first}", info)
+            return PassedOver(name.key, self._objects.why_lacking(lacking), info)
         return info
 
     def _info(self, snapshot: Snapshot, fence: Fence | None, *, doubting: bool = False) -> SnapshotInfo:

@@ -18,6 +18,7 @@ DATA_PREFIX: Final = "data/"
 INDEX_PREFIX: Final = "index/"
 KEYS_PREFIX: Final = "keys/"
 SNAPSHOTS_PREFIX: Final = "snapshots/"
+RECEIPTS_PREFIX: Final = "receipts/"
 SESSIONS_PREFIX: Final = "state/sessions/"
 CLOSING_PREFIX: Final = "state/closing/"
 EVICTED_PREFIX: Final = "state/evicted/"
@@ -109,7 +110,7 @@ def snapshots_prefix(workload: WorkloadId) -> str:
 
 def receipt_key(site: SiteId, snapshot: SnapshotId) -> str:
     """Key of a receipt."""
-    return f"receipts/{_checked(site)}/{snapshot_name(snapshot).id}.json"
+    return f"{RECEIPTS_PREFIX}{_checked(site)}/{snapshot_name(snapshot).id}.json"
 
 
 def fences_prefix(workload: WorkloadId) -> str:

@@ -18,7 +18,7 @@ from bridgehead.kernel.ids import BlockId, PackId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.layout import pack_key
-from bridgehead.vault.packindex import PackIndex, Place
+from bridgehead.vault.packindex import REPAIR, PackIndex, Place
 from bridgehead.vault.packs import Pack
 from bridgehead.vault.records import Damaged, damaged, decode, encode
 from bridgehead.vault.sealing import BadSeal, Cipher, Plain
@@ -31,6 +31,8 @@ WORKERS: Final = 8
 """Threads per operation: they wait for disk syncs or round trips, hashing releases the interpreter lock."""
 DOUBT_S: Final = 30.0
 """So often, at most, what was found damaged is looked at again by somebody who only polls."""
+NOT_INDEXED: Final = "the block is missing: no index speaks of it"
+_UNINDEXED: Final = "no index speaks of it: try `bridgehead vault repair`, then `replicate --heal` from another vault"
 PACK_BYTES: Final = 32 << 20
 """A pack is closed when it has so many bytes. A writer holds up to three, within its memory budget."""
 
@@ -147,7 +149,7 @@ class Objects:
 
     def read_block(self, block: BlockId, size_bytes: int, *, owner: Snapshot) -> bytes:
         """The block's bytes, verified, from the first place that gives them right. Raises Damaged, naming file and tensors (V22, V31)."""
-        fault = "the block is missing"
+        fault = NOT_INDEXED
         for _ in range(2):  # a collection may have moved it since the index was read
             moved = False
             for place in self._places(block):
@@ -292,6 +294,13 @@ class Objects:
         self._look_for(lacking)
         return [ref for ref in lacking if not self.holds(ref.block, ref.size_bytes)]
 
+    def why_lacking(self, lacking: Sequence[BlockRef]) -> str:
+        """In words, of what ``lacking`` gave; with what to do when it may lie in packs of which no index speaks."""
+        is_are = f"{len(lacking)} block{' is' if len(lacking) == 1 else 's are'} missing, torn or damaged"
+        first = f", first {lacking[0].block}" if lacking else ""
+        unindexed = any(not self.index.places(ref.block) for ref in lacking)
+        return f"{is_are}{first}" + (f"; {_UNINDEXED}" if unindexed else "")
+
     def _look_for(self, refs: Sequence[BlockRef]) -> None:
         homes = {place.pack for ref in refs for place in self.index.places(ref.block)}
         parallel(self.has_pack, sorted(homes - self._present))
@@ -317,10 +326,11 @@ class Objects:
 
     def _found_damaged(self, block: BlockId, happened: str, owner: Snapshot) -> Damaged:
         self._suspect.add(block)
+        other = "replicate or save the snapshot again from a place that holds it intact, or use an older snapshot."
         return damaged(
             f"block {block}",
             f"{happened}; it holds {hurt(owner, block)}",
-            remedy="Replicate or save the snapshot again from a place that holds it intact, or use an older snapshot.",
+            remedy=f"{REPAIR}; if that does not find it, {other}" if happened == NOT_INDEXED else other.capitalize(),
         )
 
 

@@ -26,6 +26,9 @@ _READERS: Final = 8
 _PACKS: Final = msgspec.msgpack.Decoder(tuple[Pack, ...])
 
 
+REPAIR: Final = "`bridgehead vault repair VAULT` makes the index anew from the packs"
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where a block lies."""
 
@@ -152,7 +155,7 @@ def read_index(blobs: Blobs, key: str) -> tuple[Pack, ...]:
     """The packs that an index object speaks of. Raises NotFound, Damaged."""
     data = blobs.get(key)
     if index_key(data) != key:
-        raise damaged(key, "the index does not match its hash", remedy="`bridgehead vault repair` makes the index anew from the packs.")
+        raise damaged(key, "the index does not match its hash", remedy=f"{REPAIR}.")
     try:
         return _PACKS.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

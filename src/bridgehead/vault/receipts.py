@@ -7,7 +7,7 @@ import msgspec
 from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.ids import SiteId, SnapshotId
 from bridgehead.model.snapshot import Receipt, Snapshot
-from bridgehead.vault.layout import SnapshotName, is_name, receipt_key, snapshot_name
+from bridgehead.vault.layout import RECEIPTS_PREFIX, SnapshotName, is_name, receipt_key, snapshot_name
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.records import Damaged, damaged, encode
 
@@ -33,7 +33,7 @@ def give_receipt(objects: Objects, snapshot: Snapshot, *, site: SiteId, now_s: f
 
 def receipt_names(objects: Objects) -> tuple[tuple[SiteId, SnapshotId], ...]:
     """Site and snapshot of every receipt in this vault. One listing."""
-    keys = [key.split("/") for key in objects.blobs.list("receipts/")]
+    keys = [key.split("/") for key in objects.blobs.list(RECEIPTS_PREFIX)]
     return tuple((SiteId(parts[1]), SnapshotId(parts[2].removesuffix(".json"))) for parts in keys if len(parts) == 3 and is_name(parts[1]))
 
 

@@ -9,8 +9,19 @@ from typing import Final
 import msgspec
 
 from bridgehead.kernel.errors import Conflict, ErrorCode, NotFound
+from bridgehead.kernel.ids import WorkloadId
 from bridgehead.ports.blobs import Blobs
-from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY
+from bridgehead.vault.layout import (
+    DATA_PREFIX,
+    KEYS_PREFIX,
+    RESERVE_BYTES,
+    RESERVE_KEY,
+    SNAPSHOTS_PREFIX,
+    VAULT_KEY,
+    is_name,
+    pack_of_key,
+    snapshot_name_of_key,
+)
 from bridgehead.vault.objects import PACK_BYTES, refuse
 from bridgehead.vault.records import damaged, decode, encode
 
@@ -82,6 +93,34 @@ def create(
     if not blobs.put_new(VAULT_KEY, encode(file)):
         raise Conflict("there is a vault already", tried="make a vault", subject=VAULT_KEY, remedy="Open it, or take another place.")
     return read(blobs)
+
+
+def remake(blobs: Blobs, *, like: VaultFile | None, now_s: float) -> VaultFile:
+    """Write ``vault.json`` anew where it was lost, or is damaged. The vault gets a new id; ``like`` is another vault of its family, and
+    needed when it is sealed: only there it stands which family that is.
+
+    Raises Permanent when it is sealed and ``like`` is None, or another family's.
+    """
+    sealed = next(iter(blobs.list(KEYS_PREFIX)), None) is not None
+    if sealed != bool(like is not None and like.sealed):
+        raise refuse(
+            "it is encrypted, and what its vault.json said is needed" if sealed else "it is not encrypted, and the other vault is",
+            tried="make vault.json anew",
+            subject=VAULT_KEY,
+            remedy="Give --like with a vault of the same family, such as its replica." if sealed else "Leave out --like.",
+        )
+    blobs.delete(VAULT_KEY)
+    family, pack_bytes = (like.family, like.pack_bytes) if like is not None else ("", PACK_BYTES)
+    return create(blobs, now_s=now_s, codec=like is None or like.encodes, pack_bytes=pack_bytes, family=family)
+
+
+def is_headless(blobs: Blobs) -> bool:
+    """Whether there is no ``vault.json``, and all the same what only a vault holds."""
+    if blobs.size(VAULT_KEY) is not None:
+        return False
+    pack, record = (next(iter(blobs.list(prefix)), "") for prefix in (DATA_PREFIX, SNAPSHOTS_PREFIX))
+    folder = record.split("/")[1] if record.count("/") == 2 else ""
+    return pack_of_key(pack) is not None or (is_name(folder) and snapshot_name_of_key(WorkloadId(folder), record) is not None)
 
 
 def read(blobs: Blobs) -> VaultFile:

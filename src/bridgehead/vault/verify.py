@@ -18,6 +18,7 @@ from bridgehead.vault.drills import read_drill
 from bridgehead.vault.fences import read_fence
 from bridgehead.vault.holds import read_hold
 from bridgehead.vault.layout import (
+    DATA_PREFIX,
     INDEX_PREFIX,
     VAULT_KEY,
     epoch_of_fence_key,
@@ -94,13 +95,15 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
     damages: list[Damage] = []
     snapshots: list[Snapshot] = []
     packs: list[PackId] = []
+    if objects.blobs.size(VAULT_KEY) is None:
+        damages.append(Damage(ObjectKind.VAULT, VAULT_KEY, "it is missing"))
     for key in objects.blobs.list(""):
         pack = pack_of_key(key)
         if pack is not None:
             packs.append(pack)
             continue
         try:
-            found = _read(objects, key)
+            found = read_object(objects, key)
         except (Damaged, NotFound) as error:
             damages.append(Damage(kind_of(key), key, error.happened))
             continue
@@ -129,11 +132,11 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
         damages.append(Damage(ObjectKind.PACK, pack_key(pack), "the pack is missing", _hurts(needs, {b for b in lost if pack in homes[b]})))
     nowhere = {block for block in lost if not homes[block]}
     if nowhere:
-        happened = f"{len(nowhere)} blocks are in no pack that is known, first {min(nowhere)}"
-        damages.append(Damage(ObjectKind.INDEX, INDEX_PREFIX, happened, _hurts(needs, nowhere)))
+        happened = f"{_blocks(len(nowhere))} in no pack, first {min(nowhere)}"
+        damages.append(Damage(ObjectKind.PACK, DATA_PREFIX, happened, _hurts(needs, nowhere)))
     unknown = {block for block in needs if block in intact and not objects.index.places(block)}
     if unknown:
-        happened = f"{len(unknown)} blocks lie in packs that no index speaks of, first {min(unknown)}"
+        happened = f"{_blocks(len(unknown))} in packs that no index speaks of, first {min(unknown)}"
         damages.append(Damage(ObjectKind.INDEX, INDEX_PREFIX, happened, _hurts(needs, unknown)))
     return VerifyReport(
         packs=len(packs),
@@ -202,6 +205,10 @@ def _audit_size(objects: Objects, pack: PackId, size_bytes: int) -> PackAudit:
     return PackAudit(pack, "", found.entries, frozenset(), 0)
 
 
+def _blocks(count: int) -> str:
+    return "1 block is" if count == 1 else f"{count} blocks are"
+
+
 def _needs(snapshots: list[Snapshot]) -> dict[BlockId, list[Snapshot]]:
     needs: dict[BlockId, list[Snapshot]] = {}
     for snapshot in snapshots:
@@ -248,7 +255,8 @@ def kind_of(key: str) -> ObjectKind:
             return ObjectKind.UNKNOWN
 
 
-def _read(objects: Objects, key: str) -> object:
+def read_object(objects: Objects, key: str) -> object:
+    """Read anything but a pack, and see that it is what its key says. Raises NotFound, Damaged."""
     kind = kind_of(key)
     folder = WorkloadId(key.split("/")[1]) if "/" in key else WorkloadId("")
     match kind:
