@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from bridgehead.app.declared import complete
+from bridgehead.discovery.draft import draft
+from bridgehead.discovery.knowledge import Told
+from bridgehead.kernel.ids import SiteId
 from bridgehead.kernel.located import BadFile
 from bridgehead.model.estate import Estate
 from bridgehead.model.estatefile import read_estate
+from bridgehead.model.fact import Status
 
 FOUND = """
 estate: discovered
@@ -83,3 +87,21 @@ def test_faults_are_told_at_their_line(found: Estate, tmp_path: Path, text: str,
 
 def test_nothing_declared_changes_nothing(found: Estate, tmp_path: Path) -> None:
     assert complete(found, declare(tmp_path, "# nothing yet\n")).estate == found
+
+
+def test_E03_circuit_of_three_phases_is_there_when_its_wiring_is_declared(tmp_path: Path) -> None:
+    known = Told(230, Status.KNOWN)
+    feed = {
+        "voltage": known,
+        "amperage": Told(63, Status.KNOWN),
+        "rack": Told("r1", Status.KNOWN),
+        "max-utilization": Told(0.8, Status.KNOWN),
+    }
+    told = {"site:x/rack:r1": {"units": Told(48, Status.KNOWN)}, "site:x/panel:pa/feed:r1-a": feed, "site:x/panel:pb/feed:r1-b": feed}
+    drawn = draft({SiteId("a"): told}, name="discovered")
+    assert drawn.estate.sites[0].circuits == (), "between lines or to neutral: nobody said"
+    text = 'sites: {a: {circuits: {"*-a": {wiring: three-phase-line-to-neutral}}}}\n'
+    site = complete(drawn.estate, declare(tmp_path, text), waiting=drawn.waiting).estate.sites[0]
+    (circuit,) = site.circuits
+    assert (circuit.id, circuit.feed, circuit.fed_by, site.racks[0].circuits) == ("r1-a", "pa", "pa", ("r1-a",))
+    assert circuit.rating_va == pytest.approx(3 * 230 * 63)

@@ -7,21 +7,29 @@ What was discovered is never overwritten: where both say something and it differ
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from collections.abc import Mapping as ReadMapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from bridgehead.app.runbook_files import read_text
 from bridgehead.app.wiring import driver_options
-from bridgehead.kernel.document import dump
+from bridgehead.discovery.draft_rooms import Waiting
+from bridgehead.kernel.document import dump, to_file
+from bridgehead.kernel.ids import SiteId
 from bridgehead.kernel.located import BadFile, Fault, Mapping, Node, Scalar, Sequence, compose
+from bridgehead.kernel.shape import shape_of
 from bridgehead.model.difference import Difference, differences
 from bridgehead.model.estate import Estate
 from bridgehead.model.estatefile import estate_data, read_estate
+from bridgehead.model.power import Circuit
 
 WHAT = "declared facts"
+Waits = ReadMapping[SiteId, Iterable[Waiting]]
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _FRACTION = re.compile(r"-?\d{1,18}\.\d{1,18}", re.ASCII)
 
@@ -33,8 +41,12 @@ class Completed(msgspec.Struct, frozen=True):
     disputes: tuple[Difference, ...]
 
 
-def complete(estate: Estate, declared: Path) -> Completed:
-    """Add what a file declares. Raises BAD_INPUT with every fault of the file, at its line."""
+def complete(estate: Estate, declared: Path, *, waiting: Waits = MappingProxyType({})) -> Completed:
+    """Add what a file declares. Raises BAD_INPUT with every fault of the file, at its line.
+
+    Args:
+        waiting: circuits of each site that are there as soon as their wiring is declared.
+    """
     tree = compose(read_text(declared, what=WHAT), file=str(declared), what=WHAT)
     if tree is None:
         return Completed(estate, ())
@@ -46,6 +58,8 @@ def complete(estate: Estate, declared: Path) -> Completed:
     found = estate_data(estate, drivers=drivers)
     said = _plain(tree)
     said.pop("estate", None)
+    for site, circuits in waiting.items():
+        _wire(found["sites"][site], circuits, _at(said, "sites", site, "circuits"))
     try:
         kept = read_estate(dump(_merged(found, said, discovered_wins=True)), file=str(declared), drivers=drivers)
         wanted = read_estate(dump(_merged(found, said, discovered_wins=False)), file=str(declared), drivers=drivers)
@@ -53,6 +67,23 @@ def complete(estate: Estate, declared: Path) -> Completed:
         faults = [_moved(fault, tree, declared) for fault in error.faults]
         raise BadFile(WHAT, file=str(declared), faults=faults) from error
     return Completed(kept, tuple(differences(estate_data(kept, drivers=drivers), estate_data(wanted, drivers=drivers))))
+
+
+def _wire(site: dict[str, Any], waiting: Iterable[Waiting], said: dict[str, Any]) -> None:
+    """Put the circuits in whose wiring is declared."""
+    for one in waiting:
+        name = one.circuit.id
+        if any("wiring" in value for key, value in said.items() if isinstance(value, dict) and fnmatchcase(name, key)):
+            data = to_file(one.circuit, shape_of(Circuit))
+            site.setdefault("circuits", {})[name] = {key: value for key, value in data.items() if key not in ("id", "wiring")}
+            if one.rack in site.get("racks", {}):
+                site["racks"][one.rack].setdefault("circuits", []).append(name)
+
+
+def _at(said: Any, *keys: str) -> dict[str, Any]:
+    for key in keys:
+        said = said.get(key) if isinstance(said, dict) else None
+    return said if isinstance(said, dict) else {}
 
 
 def _plain(node: Node) -> Any:

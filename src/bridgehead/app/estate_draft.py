@@ -8,9 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from bridgehead.app.declared import complete
 from bridgehead.app.estate_files import load_estate
 from bridgehead.app.wiring import driver_options
-from bridgehead.discovery.draft import Draft, Lack, draft
+from bridgehead.discovery.draft import Draft, draft
+from bridgehead.discovery.draft_notes import Lack
 from bridgehead.discovery.knowledge import Knowledge
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.difference import Difference, differences
@@ -25,38 +27,45 @@ class Kept(msgspec.Struct, frozen=True):
     Attributes:
         written: whether the file is new or was overwritten.
         differences: from the file that was there to what was discovered; empty when there was none.
-        lacks: what planning needs and nobody said.
+        lacks: what planning needs and nobody said; empty where something was declared, since an assessment then knows it better.
+        disputes: what was discovered (``before``, which stays) and declared (``after``) where they differ.
     """
 
     written: bool
     differences: tuple[Difference, ...]
     lacks: tuple[Lack, ...]
+    disputes: tuple[Difference, ...] = ()
 
 
-def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool) -> Kept:
+def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, declared: Path | None = None) -> Kept:
     """Write the estate file. One that is there already is compared, and overwritten only with ``force``.
 
     Args:
         known: what was found, by site.
+        declared: a file with what people know and no tool prints.
 
     Raises BAD_INPUT when a file is there that is no estate (also with ``force``: it is somebody's), OSError when it cannot be written.
     """
     drivers = driver_options()
     before = load_estate(path) if path.exists() else None
     drawn = draft(known, name=_NAME if before is None else before.name)
+    disputes: tuple[Difference, ...] = ()
+    if declared is not None:
+        completed = complete(drawn.estate, declared, waiting=drawn.waiting)
+        drawn, disputes = Draft(completed.estate, ()), completed.disputes
     if before is not None:
         found = tuple(differences(estate_data(before, drivers=drivers), estate_data(drawn.estate, drivers=drivers)))
         if not force or not found:
-            return Kept(False, found, drawn.lacks)
+            return Kept(False, found, drawn.lacks, disputes)
         _write(path, drawn)
-        return Kept(True, found, drawn.lacks)
+        return Kept(True, found, drawn.lacks, disputes)
     _write(path, drawn)
-    return Kept(True, (), drawn.lacks)
+    return Kept(True, (), drawn.lacks, disputes)
 
 
 def estate_text(drawn: Draft) -> str:
     """The file: what is lacking as comments, then the estate. Raises BAD_INPUT should it not read back."""
-    head = ["# Written by `bridgehead discover`. Only what captured output proves stands here."]
+    head = ["# Written by `bridgehead discover`. Only what captured output proves, or was declared, stands here."]
     if drawn.lacks:
         head += ["# What planning still lacks, and what settles it:"]
         head += [f"# - {_one_line(lack.what)}: {_one_line(lack.settled_by)}" for lack in drawn.lacks]

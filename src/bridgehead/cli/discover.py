@@ -29,6 +29,7 @@ def discover(
     *paths: Path,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     facts: Path | None = None,
+    declared: Path | None = None,
     site: tuple[str, ...] = (),
     host: str = "",
     force: Annotated[bool, Parameter(negative="")] = False,
@@ -44,6 +45,8 @@ def discover(
         paths: captured output.
         output: write an estate file with what is proved. One that is there already is compared and left as it is.
         facts: write all facts, one JSON object a line, and a summary as the last line.
+        declared: a part of an estate file with what people know and no tool prints; it completes --output and never overwrites what
+            was discovered.
         site: NAME=PATH, once or more: captured output of that site. NAME alone: the site to which PATHS belong, site-a if not given.
         host: whose output it is where neither a folder nor the output says.
         force: overwrite the estate file.
@@ -53,6 +56,8 @@ def discover(
     if list_:
         _list(json=json)
         return ExitCode.DONE
+    if declared is not None and output is None:
+        raise _misused("--declared completes an estate file, and none is written", "Give --output.")
     given, named = _given(paths, site)
     from bridgehead.app.discover import discover as read
     from bridgehead.app.evidence import read_out, write_facts
@@ -68,7 +73,7 @@ def discover(
         from bridgehead.app.estate_draft import keep_estate
 
         known = {SiteId(name or named): said.knowledge.get(name, {}) for name in given}
-        kept = keep_estate(known, output, force=force)
+        kept = keep_estate(known, output, force=force, declared=declared)
     if json:
         _print_json(found, said, lines, kept)
     else:
@@ -117,6 +122,7 @@ def _print_json(found: Discovery, said: Told, lines: list[bytes], kept: Kept | N
             "written": kept.written,
             "differences": [{"path": d.path, "change": d.word, "before": d.before, "after": d.after} for d in kept.differences],
             "lacks": kept.lacks,
+            "disputes": [{"path": d.path, "discovered": d.before, "declared": d.after} for d in kept.disputes],
         }
     print(msgspec.json.encode(document).decode())
 
@@ -171,6 +177,8 @@ def _print_kept(kept: Kept, *, output: str) -> None:
         )
     else:
         print(f"{output} says the same")
+    disputes = [clean(f"{d.path}: discovered {d.before}, declared {d.after}; the discovered value stays") for d in kept.disputes]
+    _print_some("DISPUTE", disputes, rest="--json lists all")
     _print_some("lacking", [clean(f"{lack.what}: {lack.settled_by}") for lack in kept.lacks], rest="the estate file lists all")
 
 

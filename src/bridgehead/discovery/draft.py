@@ -3,8 +3,8 @@
 Only KNOWN values are taken. What is unknown or in conflict is left out and listed with what would settle it. Attributes that are read, of
 parsers whatever their tool (a bare name where no unit stands):
 
-- ``node:*``: ``gpu-count`` (as the driver counts), ``memory-installed`` and ``memory`` (B, main memory), ``model`` (of the chassis), ``driver-version``,
-  ``cuda-version``, ``bios-version``, ``bmc-version``, ``ofed-version``, ``power-draw`` (W, of the whole chassis)
+- ``node:*``: ``gpu-count`` (as the driver counts), ``memory-installed`` and ``memory`` (B, main memory), ``model`` (of the chassis),
+  ``driver-version``, ``cuda-version``, ``bios-version``, ``bmc-version``, ``ofed-version``, ``power-draw`` (W, of the whole chassis)
 - ``node:*/psu:*``: ``capacity`` (W)
 - ``node:*/gpu:*``: ``model``, ``pci-bus-id``, ``vbios-version``, ``nvlinks-active`` (how many)
 - ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``), ``model``, ``firmware-version``, ``state``
@@ -28,7 +28,7 @@ from bridgehead.discovery.captures import same_host
 from bridgehead.discovery.draft_fabric import cabling
 from bridgehead.discovery.draft_hosts import Host, Place, node_of, place_of
 from bridgehead.discovery.draft_notes import Lack, Notes, Part, word
-from bridgehead.discovery.draft_rooms import room_of
+from bridgehead.discovery.draft_rooms import Waiting, room_of
 from bridgehead.discovery.knowledge import NAMELESS, Knowledge
 from bridgehead.discovery.merge import natural
 from bridgehead.kernel.ids import SiteId
@@ -41,10 +41,11 @@ INFINIBAND: Final = FabricId(FabricKind.INFINIBAND.value)
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """An estate of what is proved, and what it lacks."""
+    """An estate of what is proved, and what it lacks. ``waiting``: circuits of each site that wait for their wiring."""
 
     estate: Estate
     lacks: tuple[Lack, ...]
+    waiting: dict[SiteId, tuple[Waiting, ...]] = {}
 
 
 def draft(known: Mapping[SiteId, Knowledge], *, name: str) -> Draft:
@@ -55,15 +56,17 @@ def draft(known: Mapping[SiteId, Knowledge], *, name: str) -> Draft:
     notes = Notes()
     sites: list[Site] = []
     lacks: list[Lack] = []
+    waiting: dict[SiteId, tuple[Waiting, ...]] = {}
     for site, told in sorted(known.items()):
-        for found in _Ground(site, told).sites(notes):
+        for found, unwired in _Ground(site, told).sites(notes):
             sites.append(found)
+            waiting |= {found.id: unwired} if unwired else {}
             lacks += _site_lacks(found, nameless=NAMELESS in told)
     general = [Lack("workloads and services", "squeue, sacct, or kubectl get pods; and their owners")]
     if len(sites) != 1:
         general.append(Lack("links between sites: rate, delay, carrier", "the carrier's contract, and iperf3 between the sites"))
     ordered = tuple(sorted(sites, key=lambda one: (natural(one.id), one.id)))
-    return Draft(Estate(name=name, sites=ordered), (*notes.lacks(), *lacks, *general))
+    return Draft(Estate(name=name, sites=ordered), (*notes.lacks(), *lacks, *general), waiting)
 
 
 class _Ground:
@@ -90,7 +93,7 @@ class _Ground:
         named = {outer for outer, paths in self.inside.items() if outer != "?" and any(paths)}
         self.names = sorted(named) if len(named) > 1 else []
 
-    def sites(self, notes: Notes) -> list[Site]:
+    def sites(self, notes: Notes) -> list[tuple[Site, tuple[Waiting, ...]]]:
         """One, or one for each that the facts name."""
         placed: defaultdict[SiteId, list[tuple[str, Place]]] = defaultdict(list)
         index = self._devices()
@@ -104,7 +107,9 @@ class _Ground:
             notes.lack(self.site, "site of each switch, and so the switches themselves,", "the captures of each site by itself (--site)")
         return [self._one(site, placed[site], switches, notes) for site in sorted(ids)]
 
-    def _one(self, site: SiteId, hosts: list[tuple[str, Place]], switches: tuple[Switch, ...], notes: Notes) -> Site:
+    def _one(
+        self, site: SiteId, hosts: list[tuple[str, Place]], switches: tuple[Switch, ...], notes: Notes
+    ) -> tuple[Site, tuple[Waiting, ...]]:
         fabrics: dict[FabricId, Fabric] = {}
         if switches:
             fabrics[INFINIBAND] = Fabric(id=INFINIBAND, kind=FabricKind.INFINIBAND, purpose=FabricPurpose.UNKNOWN)
@@ -117,7 +122,7 @@ class _Ground:
             known_place = place if place.rack in racks else msgspec.structs.replace(place, rack=None, position=None)
             node = node_of(host, self.hosts[host], known_place, fabrics, notes, leaves=leaves)
             nodes += [node] if node is not None else []
-        return Site(
+        found = Site(
             id=site,
             sources=room.sources,
             circuits=room.circuits,
@@ -126,6 +131,7 @@ class _Ground:
             switches=switches,
             nodes=tuple(nodes),
         )
+        return found, room.waiting
 
     def _devices(self) -> dict[str, list[tuple[str, str, Part]]]:
         """Name, site and facts of devices by their first label in lower case."""

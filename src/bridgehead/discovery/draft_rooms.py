@@ -20,12 +20,25 @@ _IN_USE: Final = ("", "active", "staged")
 _NO_WIRING: Final = "whether the voltage is between lines or to neutral,"
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """A circuit of which all is known but how its voltage is measured: without that its power cannot be told (E03).
+
+    Attributes:
+        circuit: with a wiring that stands in and must not be believed.
+        rack: where it ends; empty where nobody says.
+    """
+
+    circuit: Circuit
+    rack: str
+
+
 class Room(msgspec.Struct, frozen=True):
-    """Racks and power of one site."""
+    """Racks and power of one site. ``waiting``: circuits that are not among them until somebody declares their wiring."""
 
     racks: tuple[Rack, ...]
     circuits: tuple[Circuit, ...]
     sources: tuple[PowerSource, ...]
+    waiting: tuple[Waiting, ...] = ()
 
 
 def room_of(site: Mapping[str, Part], notes: Notes) -> Room:
@@ -33,10 +46,13 @@ def room_of(site: Mapping[str, Part], notes: Notes) -> Room:
     feeds = {tuple(part.partition(":")[2] for part in path.split("/")): said for path, said in site.items() if _is(path, "panel", "feed")}
     uses = Counter(feed for _, feed in feeds)
     circuits: list[Circuit] = []
+    waiting: list[Waiting] = []
     by_rack: defaultdict[str, list[CircuitId]] = defaultdict(list)
     for (panel, feed), said in sorted(feeds.items(), key=lambda one: ([natural(name) for name in one[0]], one[0])):
         circuit = _circuit(feed if uses[feed] == 1 else f"{panel} {feed}", panel, said, notes)
-        if circuit is not None:
+        if circuit is not None and word(said, "wiring") not in _WIRINGS:
+            waiting.append(Waiting(circuit, word(said, "rack")))
+        elif circuit is not None:
             circuits.append(circuit)
             by_rack[word(said, "rack")].append(circuit.id)
     names = {path.partition(":")[2] for path in site if _is(path, "rack")} | {name for name in by_rack if name}
@@ -44,11 +60,11 @@ def room_of(site: Mapping[str, Part], notes: Notes) -> Room:
         _rack(name, site.get(f"rack:{name}", {}), tuple(by_rack[name]), notes)
         for name in sorted(names, key=lambda name: (natural(name), name))
     )
-    panels = sorted({circuit.feed for circuit in circuits}, key=lambda name: (natural(name), name))
+    panels = sorted({circuit.feed for circuit in (*circuits, *(one.circuit for one in waiting))}, key=lambda name: (natural(name), name))
     sources = tuple(PowerSource(id=SourceId(panel), kind=SourceKind.PANEL) for panel in panels)
     for panel in panels:
         notes.lack(panel, "rating, and what feeds it,", "the one-line diagram, or the electrician")
-    return Room(racks, tuple(circuits), sources)
+    return Room(racks, tuple(circuits), sources, tuple(waiting))
 
 
 def _is(path: str, *kinds: str) -> bool:
@@ -66,7 +82,6 @@ def _circuit(name: str, panel: str, said: Part, notes: Notes) -> Circuit | None:
         return None
     if wiring is None:
         notes.lack(name, f"{_NO_WIRING} and so the circuit itself,", "the panel schedule, or the nameplate of the PDU")
-        return None
     if not word(said, "rack"):
         notes.lack(name, "rack in which the circuit ends,", "the panel schedule")
     share = number(said, "max-utilization")
@@ -76,7 +91,7 @@ def _circuit(name: str, panel: str, said: Part, notes: Notes) -> Circuit | None:
         id=CircuitId(name),
         voltage_v=voltage,
         current_a=current,
-        wiring=wiring,
+        wiring=wiring or Wiring.SINGLE_PHASE,
         continuous=float(share) if share is not None and 0 < share <= 1 else None,
         feed=panel,
         fed_by=SourceId(panel),

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - lines of the tools that are imitated, which are as long as they are
 """Made captures of a cluster, for benchmarks and trials: ``python -m bridgehead.testing.captures DIR --nodes N``.
 
-Each host has eight H100 and eight adapters on a rail each, racks of four hosts on two feeds, leaves of 32 ports. The texts are as long
+Each host has eight H100 and eight adapters on a rail each, racks of three hosts on two feeds of three phases, leaves of 32 ports. The texts are as long
 and as wordy as those of real tools. Hosts are ``PREFIX00001`` and so on; the same arguments make the same bytes.
 """
 
@@ -19,7 +19,7 @@ from bridgehead.testing.capture_gpus import nvlink_status, smi_xml, topology
 
 GPUS: Final = 8
 NICS: Final = 8
-HOSTS_A_RACK: Final = 4
+HOSTS_A_RACK: Final = 3
 HOSTS_A_LEAF: Final = 32
 MEMORY_MIB: Final = 2063929
 _AT_S: Final = 1796025600
@@ -197,7 +197,7 @@ def _netbox(cluster: Cluster) -> dict[str, list[dict[str, Any]]]:
         {"id": rack * 2 + n + 1, "url": f"https://netbox.example/api/dcim/power-feeds/{rack * 2 + n + 1}/", "name": f"R{rack + 1:04d}-{name}",
          "power_panel": {"id": n + 1, "name": f"panel-{name}"}, "rack": {"id": rack + 1, "name": f"R{rack + 1:04d}"},
          "status": {"value": "active", "label": "Active"}, "type": {"value": ("primary", "redundant")[n], "label": "x"},
-         "supply": {"value": "ac", "label": "AC"}, "phase": {"value": "single-phase", "label": "Single phase"}, "voltage": 230, "amperage": 63,
+         "supply": {"value": "ac", "label": "AC"}, "phase": {"value": "three-phase", "label": "Three phase"}, "voltage": 230, "amperage": 63,
          "max_utilization": 80}
         for rack in range(count) for n, name in enumerate("ab")
     ]  # fmt: skip
