@@ -370,3 +370,22 @@ def test_empty_vault_is_no_error(shell: Shell) -> None:
         "vault": "v", "read_data": False, "intact": True, "packs": 0, "blocks": 0, "snapshots": 0,
         "read_bytes": 0, "unused_bytes": 0, "damages": [],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ["s3://AK:hush@bucket", "s3://AK:hu/hush@bucket/p", "s3://b/p?state=s3://AK:hush@c"])
+def test_error_does_not_tell_keys_that_stand_in_an_address(shell: Shell, address: str) -> None:
+    shell("list", address, code=2)
+    assert "hush" not in shell.err
+
+
+def test_save_of_a_path_that_is_not_there_says_so(shell: Shell) -> None:
+    for paths in (["nope"], ["v/../nope", "v/vault.json"]):
+        shell("save", "v", *paths, "--workload", "train", "--step", "1", code=2)
+        assert "there is no such file or folder" in shell.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nothing can be made")
+def test_restore_to_a_place_that_cannot_be_made_says_so(shell: Shell) -> None:
+    shell.save(b"x", step=1)
+    shell("restore", "v", "train", "--to", "/proc/out", code=7)
+    assert "another process" not in shell.err

@@ -27,7 +27,7 @@ from bridgehead.vault.packindex import REPAIR
 from bridgehead.vault.records import damaged
 from bridgehead.vault.repair import Repaired
 from bridgehead.vault.restore import Note
-from bridgehead.vault.sources import Files, Source, sources_of
+from bridgehead.vault.sources import Files, Source, bad_input, sources_of
 from bridgehead.vault.vaultfile import NoVault, is_headless, remake
 from bridgehead.vault.vaultfile import read as read_file
 from bridgehead.vault.verify import verify as verify_objects
@@ -70,12 +70,14 @@ def store_of(place: str, *, moved: Moved | None = None, rate_bps: float | None =
     blobs: Blobs
     if place.startswith("s3://"):
         from bridgehead.drivers.s3 import S3Blobs, S3BlobsOptions
+        from bridgehead.drivers.s3.options import without_keys
 
         try:
             blobs = S3Blobs(S3BlobsOptions(place))
         except (ValueError, Permanent) as error:
             happened, remedy = (error.happened, error.remedy) if isinstance(error, Permanent) else (f"not an address ({error})", _PLACES)
-            raise usage("use a vault", subject=place, happened=happened, remedy=remedy) from error
+            shown = error.subject if isinstance(error, Permanent) else without_keys(place)
+            raise usage("use a vault", subject=shown, happened=happened, remedy=remedy) from None
     elif folder is None:
         from bridgehead.drivers.httpblobs import HttpBlobs, HttpBlobsOptions
 
@@ -176,6 +178,8 @@ def gather(paths: Sequence[Path], *, place: str) -> tuple[Files | str, list[Sour
     """
     vault = folder_of(place)
     for path in paths:
+        if not os.path.lexists(path) and os.access(path.parent, os.X_OK):
+            raise bad_input(str(path), "there is no such file or folder", "Check the path.")
         if vault is not None and vault.resolve().is_relative_to(path.resolve()):
             raise usage(
                 "save a snapshot", subject=str(path), happened="the vault itself lies in it", remedy="Save a folder beside the vault."

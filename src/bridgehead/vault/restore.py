@@ -143,6 +143,7 @@ def _claim(scratch: Path, to: Path) -> int:
     """The lock on the scratch folder. One that somebody else could write into is not used: what is in it would be trusted."""
     lock = None
     if _is_own(scratch):
+        scratch.mkdir(mode=0o700, exist_ok=True)  # what cannot be made is another thing than what somebody else has
         lock = claim(str(scratch))
         if lock is None:
             raise conflict(to, "another process is restoring to it", "Wait for it.")

@@ -54,7 +54,7 @@ def with_address(options: S3BlobsOptions) -> S3BlobsOptions:
     asked = parse_qsl(parts.query, keep_blank_values=True)
     for name, value in asked:
         if name not in _IN_ADDRESS or not value:
-            raise _bad(options.url, f"it asks for {name}={value}, and only {', '.join(sorted(_IN_ADDRESS))} can be asked for")
+            raise _bad(options.url, f"it asks for {name}, and only {', '.join(sorted(_IN_ADDRESS))} can be asked for")
     found = dict(asked)
     if options.timeout_s <= 0 or options.retries < 0:
         raise _bad(options.url, "the time limit must be above zero, and retries not below")
@@ -72,6 +72,8 @@ def location(url: str) -> Location:
     if parts.scheme != "s3" or parts.query or parts.fragment:
         raise _bad(url, "not an s3:// address")
     if not _BUCKET.fullmatch(parts.netloc):
+        if "@" in parts.netloc or (":" in parts.netloc and "@" in parts.path):
+            raise _bad(url, "an address holds no keys: they come from the environment or from a profile")
         raise _bad(url, f"{parts.netloc!r} is not the name of a bucket")
     if prefix and not all(is_segment(segment) for segment in prefix.split("/")):
         raise _bad(url, "its prefix has other signs than A-Z a-z 0-9 @ . _ + - and slashes")
@@ -89,5 +91,10 @@ def places(options: S3BlobsOptions) -> tuple[Location, Location | None]:
     return main, state
 
 
+def without_keys(text: str) -> str:
+    """An address without what stands before the last @: it may be a secret, slashes in it, and would end in a log."""
+    return re.sub(r"(^|//).*@", r"\1***@", text)
+
+
 def _bad(url: str, happened: str) -> Permanent:
-    return Permanent(happened, tried="use a bucket", subject=url, remedy=_REMEDY)
+    return Permanent(happened, tried="use a bucket", subject=without_keys(url), remedy=_REMEDY)
