@@ -83,7 +83,7 @@ def _scales(scope: Scope) -> Iterator[Finding]:
             yield case.holds(True, f"{_COLLECTIVE} was run at {scale} scale", remedy="")
             continue
         widest = max(at, key=lambda one: (one.nodes or 0, one.id))
-        count = case.take("nodes", widest.nodes, "", f"sites.{scope.target.id}.acceptance.{widest.id}.nodes")
+        count = case.take("nodes", widest.nodes, "", f"sites.{scope.target.id}.acceptance.{widest.id}.nodes.*")
         if count is None or count < len(nodes):
             text = f"{_COLLECTIVE} at full scale took {count or 'an unknown number'} of {len(nodes)} nodes"
             yield case.unknown(text, measurement=ask)

@@ -59,7 +59,7 @@ def _reach(scope: Scope) -> Iterator[Finding]:
         if not cables:
             continue
         case = Case(REACH, fabric_subject(scope.target, fabrics_for(scope.target, purpose)))
-        case.take("cables", len(cables), "", f"sites.{scope.target.id}", origin=Origin.DERIVED)
+        case.take("cables", len(cables), "", f"sites.{scope.target.id}.nodes.*.nics.*", origin=Origin.DERIVED)
         vague: list[str] = []
         unsure: list[str] = []
         worst: tuple[float, Cable, float] | None = None
@@ -114,8 +114,8 @@ def _latency(scope: Scope) -> Iterator[Finding]:
         return
     case = Case(LATENCY, fabric_subject(scope.target, fabrics))
     (has, hops), (had, hops_before) = (_longest(site, FabricPurpose.COMPUTE) for site in (scope.target, scope.source))
-    case.take("longest route", has, "m", f"sites.{scope.target.id}.switches", origin=Origin.DERIVED)
-    case.take("longest route before", had, "m", f"sites.{scope.source.id}.switches", origin=Origin.DERIVED)
+    case.take("longest route", has, "m", f"sites.{scope.target.id}.switches.*", origin=Origin.DERIVED)
+    case.take("longest route before", had, "m", f"sites.{scope.source.id}.switches.*", origin=Origin.DERIVED)
     if has is None or had is None:
         yield case.unknown("the longest routes of both sites are not known", measurement=_ROUTES)
         return

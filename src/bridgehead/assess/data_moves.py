@@ -32,7 +32,7 @@ def _checkpoints(scope: Scope) -> Iterator[Finding]:
         yield case.unknown("no window says within which time checkpoints must be at the target", measurement=_WINDOW)
         return
     window = max(pieces)
-    case.take("window", window, "s", "policy.windows")
+    case.take("window", window, "s", "policy.windows.*")
     case.take("factor", NEED_FACTOR, "", "requirement M8.3", origin=Origin.DEFAULT)
     total = sum(size for size in sizes.values() if size is not None)
     need = needed_bps(total, window_s=window)
@@ -102,7 +102,7 @@ def _within(case: Case, scope: Scope, *, takes_s: float, text: str, remedy: str,
     if not scope.policy.windows:
         return case.holds(math.isfinite(takes_s), f"{text} (no window limits it)", remedy=remedy, measurement=measurement)
     limit = sum(pieces)
-    case.take("windows", limit, "s", "policy.windows")
+    case.take("windows", limit, "s", "policy.windows.*")
     return case.at_most(
         takes_s, limit, "s", f"{text}, {shown(limit, Dimension.DURATION)} are there", remedy=remedy, measurement=measurement
     )

@@ -73,8 +73,8 @@ def _nodes(scope: Scope) -> Iterator[Finding]:
     had = Counter(node_class(node, _fabrics(scope.source)) for node in pair[0])
     has = Counter(node_class(node, _fabrics(scope.target)) for node in pair[1])
     case = Case(NODES, scope.target.id)
-    case.take("source", counted(had), "", f"sites.{scope.source.id}.nodes", origin=Origin.DERIVED)
-    case.take("target", counted(has), "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+    case.take("source", counted(had), "", f"sites.{scope.source.id}.nodes.*", origin=Origin.DERIVED)
+    case.take("target", counted(has), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
     vague = [[node.id for node in nodes if _unclassed(node)] for nodes in pair]
     sure = [
         Counter(node_class(node, _fabrics(site)) for node in nodes if not _unclassed(node))
@@ -113,8 +113,8 @@ def _rails(scope: Scope) -> Iterator[Finding]:
     floor = min(has.values())
     for model in sorted(had):
         case = Case(RAILS, scope.target.id, state=model)
-        case.take("source", had[model], "bit/s", f"sites.{scope.source.id}.nodes", origin=Origin.DERIVED)
-        case.take("target", floor, "bit/s", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+        case.take("source", had[model], "bit/s", f"sites.{scope.source.id}.nodes.*", origin=Origin.DERIVED)
+        case.take("target", floor, "bit/s", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
         if had[model] == 0 or floor == 0 or any(not node.gpu_model for nodes in pair for node in nodes):
             yield case.unknown("the model or the adapters of some nodes are not known", measurement=_MODELS)
             continue
@@ -135,7 +135,7 @@ def _fabric(scope: Scope) -> Iterator[Finding]:
         had, has = (fabric_class(switches) for switches in described)
         for side, site, found in (("source", scope.source, had), ("target", scope.target, has)):
             for name, value in found.items():
-                case.take(f"{name} of the {side}", value, "", f"sites.{site.id}.switches", origin=Origin.DERIVED)
+                case.take(f"{name} of the {side}", value, "", f"sites.{site.id}.switches.*", origin=Origin.DERIVED)
         if any(not switches or any(_vague(one) for one in switches) for switches in described):
             yield case.unknown(f"the switches of the {purpose} fabrics are not all described", measurement=_SWITCHES)
             continue

@@ -61,10 +61,10 @@ def _topology(scope: Scope) -> Iterator[Finding]:
         if not load.fabrics or not load.cabled:
             continue
         case = Case(TOPOLOGY, fabric_subject(scope.target, load.fabrics))
-        case.take("nodes", len(load.cabled), "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+        case.take("nodes", len(load.cabled), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
         lost = load.without_topology
         if lost:
-            case.take("no topology", ", ".join(lost), "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+            case.take("no topology", ", ".join(lost), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
             yield case.unknown(
                 f"{len(lost)} of {len(load.cabled)} nodes have no topology in the {purpose} fabric: {few(lost)}", measurement=CABLING
             )
@@ -88,7 +88,7 @@ def _oversubscription(scope: Scope) -> Iterator[Finding]:
             continue
         spread = oversubscription(ratios)
         for name, value in (("least", spread.least), ("median", spread.median), ("greatest", spread.greatest)):
-            case.take(name, value, "", f"sites.{scope.target.id}.switches", origin=Origin.DERIVED)
+            case.take(name, value, "", f"sites.{scope.target.id}.switches.*", origin=Origin.DERIVED)
         worst = max(load.leaves, key=lambda leaf: ((leaf.down_bps or 0.0) / leaf.up_bps if leaf.up_bps else 0.0, leaf.switch.id))
         text = (
             f"leaves take in {spread.least:.3g} to {spread.greatest:.3g} times what they carry upwards"
@@ -107,7 +107,7 @@ def _oversubscription(scope: Scope) -> Iterator[Finding]:
             continue
         # A leaf that takes in no more than it carries upwards holds nothing back, whatever the source has.
         limit = max(1.0, _greatest(before))
-        case.take("source", limit, "", f"sites.{scope.source.id}.switches", origin=Origin.DERIVED)
+        case.take("source", limit, "", f"sites.{scope.source.id}.switches.*", origin=Origin.DERIVED)
         yield case.at_most(
             spread.greatest, limit, "", f"{text}; at the source at most {limit:.3g}", remedy=f"add uplinks to {worst.switch.id}"
         )
@@ -149,8 +149,8 @@ def _bandwidth(scope: Scope) -> Iterator[Finding]:
             continue
         if had is None or has is None:
             continue
-        case.take("source", had, "bit/s", f"sites.{scope.source.id}.switches", origin=Origin.DERIVED)
-        case.take("target", has, "bit/s", f"sites.{scope.target.id}.switches", origin=Origin.DERIVED)
+        case.take("source", had, "bit/s", f"sites.{scope.source.id}.switches.*", origin=Origin.DERIVED)
+        case.take("target", has, "bit/s", f"sites.{scope.target.id}.switches.*", origin=Origin.DERIVED)
         text = f"between any two racks each GPU has {shown(has, Dimension.RATE)}, at the source {shown(had, Dimension.RATE)}"
         yield case.at_least(has, had, "bit/s", text, remedy="add uplinks or spines until no pair of racks is slower than at the source")
 
@@ -166,7 +166,7 @@ def _ports(scope: Scope) -> Iterator[Finding]:
         if not needed:
             continue
         case = Case(PORTS, fabric_subject(scope.target, load.fabrics))
-        case.take("needed", needed, "", f"sites.{scope.source.id}.nodes", origin=Origin.DERIVED)
+        case.take("needed", needed, "", f"sites.{scope.source.id}.nodes.*", origin=Origin.DERIVED)
         leaves = [leaf.switch for leaf in load.leaves]
         unknown = sorted(leaf.id for leaf in leaves if leaf.ports is None)
         if not leaves or unknown:
@@ -175,7 +175,7 @@ def _ports(scope: Scope) -> Iterator[Finding]:
             continue
         cabled = sum(1 for _, nics in load.cabled for nic in nics if nic.switch in load.switches)
         free = sum((leaf.ports or 0) - sum(uplink.count for uplink in leaf.uplinks) for leaf in leaves) - cabled
-        case.take("free", free, "", f"sites.{scope.target.id}.switches", origin=Origin.DERIVED)
+        case.take("free", free, "", f"sites.{scope.target.id}.switches.*", origin=Origin.DERIVED)
         radix = max(leaf.ports or 0 for leaf in leaves)
         plan = two_tier(needed, radix=radix) if radix > 1 else None
         remedy = f"a fabric that holds nothing back needs {plan.leaves} leaves and {plan.spines} spines of {radix} ports" if plan else ""
@@ -204,7 +204,7 @@ def _losses(scope: Scope) -> Iterator[Finding]:
             cut[str(next(iter(above)))] += node.gpus
     gpus = sum(node.gpus for node, _ in load.cabled)
     worst, lost = max(cut.items(), key=lambda entry: (entry[1], entry[0]), default=("", 0))
-    case.take("GPUs", gpus, "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+    case.take("GPUs", gpus, "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
     case.take("reserve", scope.policy.reserve, "", "policy.reserve", origin=Origin.DEFAULT)
     text = f"the loss of {worst} cuts off {lost} of {gpus} GPUs" if lost else "the loss of no single switch cuts a node off"
     yield case.at_most(lost / gpus, scope.policy.reserve, "", text, remedy="cable each node to two leaves, and each leaf to two spines")
@@ -223,7 +223,7 @@ def _rails(scope: Scope) -> Iterator[Finding]:
     doubled: set[str] = set()
     for node, nics in nodes:
         beside = Counter(nic.gpu for nic in nics if nic.gpu is not None)
-        if len(nics) >= node.gpus and len(set(beside.values())) > 1:
+        if node.gpus <= len(nics) == beside.total() and (len(beside) < node.gpus or len(set(beside.values())) > 1):
             doubled.add(node.id)
         for nic in nics:
             plane = 0 if flat else (load.switches[nic.switch].plane if nic.switch in load.switches else None)
@@ -232,11 +232,9 @@ def _rails(scope: Scope) -> Iterator[Finding]:
             else:
                 homes[nic.gpu][plane] += 1
                 seen.append((node.id, nic.gpu, plane))
-    usual = {
-        gpu: planes.most_common(1)[0][0] for gpu, planes in homes.items() if len(set(planes.values())) == len(planes) or len(planes) == 1
-    }
+    usual = {gpu: _most(planes) for gpu, planes in homes.items()}
     astray = sorted({f"{node} (GPU {gpu} on plane {plane})" for node, gpu, plane in seen if usual[gpu] != plane})
-    case.take("nodes", len(nodes), "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+    case.take("nodes", len(nodes), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
     if astray or doubled:
         what = [f"the adapter beside a GPU hangs on another plane than at most nodes: {few(astray)}"] if astray else []
         what += [f"adapters are not spread evenly over the GPUs: {few(doubled)}"] if doubled else []

@@ -24,7 +24,7 @@ def _purposes(scope: Scope) -> Iterator[Finding]:
         if purpose not in wanted:
             continue
         case = Case(PURPOSE, scope.target.id, state=purpose.value)
-        case.take("fabrics", len(scope.target.fabrics), "", f"sites.{scope.target.id}.fabrics")
+        case.take("fabrics", len(scope.target.fabrics), "", f"sites.{scope.target.id}.fabrics.*")
         if fabrics_for(scope.target, purpose):
             yield case.holds(True, f"it has a {purpose} fabric", remedy="")
         elif not scope.target.fabrics or any(site is scope.target for site, _ in unsaid):
@@ -111,7 +111,7 @@ def _addresses(scope: Scope) -> Iterator[Finding]:
         if not target or not needed:
             continue
         case = Case(ADDRESSES, fabric_subject(scope.target, target))
-        case.take("needed", needed, "", f"sites.{scope.source.id}.nodes")
+        case.take("needed", needed, "", f"sites.{scope.source.id}.nodes.*")
         found = [
             case.take("free", fabric.free_addresses, "", f"sites.{scope.target.id}.fabrics.{fabric.id}.free_addresses") for fabric in target
         ]

@@ -117,8 +117,8 @@ def _restore(scope: Scope) -> Iterator[Finding]:
         return
     case = Case(RESTORE, scope.target.id)
     had, has = by_class(sources), by_class(targets)
-    case.take("drivers of the source", ", ".join(sorted(had)) or None, "", f"sites.{scope.source.id}.nodes", origin=Origin.DERIVED)
-    case.take("drivers of the target", ", ".join(sorted(has)) or None, "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+    case.take("drivers of the source", ", ".join(sorted(had)) or None, "", f"sites.{scope.source.id}.nodes.*", origin=Origin.DERIVED)
+    case.take("drivers of the target", ", ".join(sorted(has)) or None, "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
     unknown = "" in had or "" in has
     for before in sorted(had):
         for after in sorted(has):

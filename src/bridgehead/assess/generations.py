@@ -29,7 +29,7 @@ def _jobs(scope: Scope) -> Iterator[Finding]:
             continue
         case = Case(JOBS, f"workload:{workload.id}")
         case.take("GPUs", workload.gpus, "", f"workloads.{workload.id}.gpus")
-        case.take("pool", counted(pool) if pool else None, "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+        case.take("pool", counted(pool) if pool else None, "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
         if not pool or "" in pool:
             yield case.unknown(
                 "the GPU models of the target are not all known", measurement="read the GPU model of each node (nvidia-smi -L)"
@@ -71,7 +71,7 @@ def _balance(scope: Scope) -> Iterator[Finding]:
             case = Case(BALANCE, scope.target.id, state=f"{feature} of {model or 'GPUs of unknown model'}")
             classes = by_class({subject: dict(_features(placed))[feature] for subject, placed in group.items()})
             known = {value: owners for value, owners in classes.items() if value is not None}
-            case.take("nodes", len(group), "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+            case.take("nodes", len(group), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
             if len(known) > 1:
                 (usual, many), *others = known.items()
                 odd = "; ".join(f"{value} at {few(owners)}" for value, owners in others)

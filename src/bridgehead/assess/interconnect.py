@@ -80,9 +80,9 @@ def _gpus(scope: Scope) -> Iterator[Finding]:
 def _rest(check: Check, scope: Scope, failed: bool, *, unknown: Sequence[str], of: int, ask: str) -> Iterator[Finding]:
     """What is said of all nodes that did not fail, together."""
     case = Case(check, scope.target.id)
-    case.take("nodes", of, "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+    case.take("nodes", of, "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
     if unknown:
-        case.take("not known", ", ".join(sorted(unknown)), "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+        case.take("not known", ", ".join(sorted(unknown)), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
         yield case.unknown(f"it cannot be told for {len(unknown)} of {of} nodes: {few(unknown)}", measurement=ask)
     elif not failed:
         yield case.holds(True, f"all {of} nodes are complete", remedy="")
@@ -154,8 +154,8 @@ def _adapters(scope: Scope) -> Iterator[Finding]:
 
 def _too_few(placed: Placed, nics: list[Nic], most: int, counts: Mapping[NicId, int], of: int) -> Finding:
     case = Case(ADAPTERS, placed.subject)
-    case.take("adapters", len(nics), "", f"{placed.path}.nics", origin=Origin.DERIVED)
-    case.take("of siblings", most, "", f"{placed.path}.nics", origin=Origin.DERIVED)
+    case.take("adapters", len(nics), "", f"{placed.path}.nics.*", origin=Origin.DERIVED)
+    case.take("of siblings", most, "", f"{placed.path}.nics.*", origin=Origin.DERIVED)
     own = {nic.id for nic in nics}
     gone = sorted(name for name, count in counts.items() if name not in own and count * 2 >= of)
     where = f"; {few(gone)} is missing" if gone else ""

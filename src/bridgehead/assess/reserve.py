@@ -41,7 +41,7 @@ def _spares(scope: Scope) -> Iterator[Finding]:
         if not gpus:
             continue
         case = Case(SPARES, site.id)
-        case.take("GPUs", gpus, "", f"sites.{site.id}.nodes", origin=Origin.DERIVED)
+        case.take("GPUs", gpus, "", f"sites.{site.id}.nodes.*", origin=Origin.DERIVED)
         case.take("reserve", scope.policy.reserve, "", "policy.reserve", origin=Origin.DEFAULT)
         spare = case.take("spares", site.spare_gpus, "", f"sites.{site.id}.spare_gpus")
         need = spares(gpus, share=scope.policy.reserve)
@@ -150,7 +150,7 @@ def _cut_over(scope: Scope) -> Iterator[Finding]:
             yield case.at_most(takes, limit, "s", f"{text}; {shown(limit, Dimension.DURATION)} are allowed", remedy=remedy, measurement=ask)
     if budget.gpu_hours is not None:
         whole.take("budget", budget.gpu_hours, "h", "policy.compute_loss.gpu_hours")
-        whole.take("lost", total if complete else None, "h", "workloads", origin=Origin.DERIVED)
+        whole.take("lost", total if complete else None, "h", "workloads.*", origin=Origin.DERIVED)
         text = f"stopping all at once costs up to {total:.4g} GPU-hours, {budget.gpu_hours:g} are allowed"
         ask = "measure restore and warm-up of each workload, and give the interval of checkpoints"
         remedy = "replicate ahead, and keep the target restored and warm"

@@ -30,7 +30,7 @@ def _present(scope: Scope) -> Iterator[Finding]:
         return
     case = Case(DIVERSE, f"{scope.source.id}+{scope.target.id}")
     links = _sorted(scope)
-    case.take("links", len(links), "", "links", origin=Origin.DERIVED)
+    case.take("links", len(links), "", "links.*", origin=Origin.DERIVED)
     if not links:
         yield case.unknown("no line between the sites is described", measurement="describe the lines between the sites")
         return

@@ -125,7 +125,7 @@ def _minimum(scope: Scope) -> Iterator[Finding]:
         fewest = case.take("fewest GPUs", workload.min_gpus, "", f"workloads.{workload.id}.min_gpus")
         known = sum(one.node.gpus for one in nodes if one.node.gpu_model and fits(workload.gpu_model, one.node.gpu_model))
         vague = sum(one.node.gpus for one in nodes if not one.node.gpu_model)
-        case.take("GPUs", known, "", f"sites.{scope.target.id}.nodes", origin=Origin.DERIVED)
+        case.take("GPUs", known, "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
         if fewest is None:
             ask = "say with how few GPUs each workload still makes sense (min_gpus)"
             yield case.unknown("nobody said with how few GPUs it still makes sense", measurement=ask)
