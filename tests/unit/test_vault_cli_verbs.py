@@ -63,6 +63,14 @@ def test_init_twice_is_one_vault(shell: Shell) -> None:
     assert shell.json("init", "other")["created"] is True
 
 
+def test_pack_size_is_chosen_at_init(shell: Shell) -> None:
+    shell("init", "small", "--pack-size", "1 MiB")
+    assert open_vault("small").file.pack_bytes == 1 << 20
+    for wrong in ("0 B", "1 GiB"):
+        shell("init", "other", "--pack-size", wrong, code=2)
+    shell("init", "other", "--pack-size", "1 MiB", "--like", "v", code=2)
+
+
 def test_init_does_not_take_a_folder_that_holds_something(shell: Shell) -> None:
     Path("home").mkdir()
     Path("home/notes.txt").write_text("mine")
@@ -376,6 +384,19 @@ def test_empty_vault_is_no_error(shell: Shell) -> None:
 def test_error_does_not_tell_keys_that_stand_in_an_address(shell: Shell, address: str) -> None:
     shell("list", address, code=2)
     assert "hush" not in shell.err
+
+
+def test_forget_does_not_guess_which_and_says_that_a_replica_brings_it_back(shell: Shell) -> None:
+    saved = [shell.save(os.urandom(100), step=step)["id"] for step in (1, 2)]
+    shell("init", "w")
+    shell("replicate", "v", "w")
+    for name in ("train", "train@latest"):
+        shell("forget", "v", name, code=2)
+        assert saved[1] in shell.err
+    assert "replication" in shell("forget", "v", "train@1")
+    assert shell.json("forget", "v", "train", "--yes")["forgotten"] == saved[1]
+    shell("replicate", "w", "v")
+    assert {one["id"] for one in shell.json("list", "v")["snapshots"]} == set(saved), "what the output said"
 
 
 def test_save_of_a_path_that_is_not_there_says_so(shell: Shell) -> None:

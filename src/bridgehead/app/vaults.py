@@ -22,7 +22,7 @@ from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
 from bridgehead.vault.access import Reading, note_restore
 from bridgehead.vault.crypt.credentials import credentials
 from bridgehead.vault.layout import DATA_PREFIX, KEYS_PREFIX, RECEIPTS_PREFIX, SNAPSHOTS_PREFIX, VAULT_KEY, is_name
-from bridgehead.vault.objects import Objects
+from bridgehead.vault.objects import PACK_BYTES, Objects
 from bridgehead.vault.packindex import REPAIR
 from bridgehead.vault.records import damaged
 from bridgehead.vault.repair import Repaired
@@ -134,7 +134,7 @@ def repair(place: str, *, like: str | None, moved: Moved) -> tuple[Repaired, boo
     return open_vault(place, moved=moved).repair(), remade
 
 
-def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = None) -> tuple[Vault, bool]:
+def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = None, pack_bytes: int = PACK_BYTES) -> tuple[Vault, bool]:
     """Make a vault; False: it was there already, and was left as it is. Raises BAD_USAGE when the directory holds something else.
 
     With ``like`` it has the features of another one; ``key`` makes it an encrypted one.
@@ -159,7 +159,7 @@ def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = 
                 remedy="Name an empty directory, or one that does not exist yet.",
             )
         if like is None:
-            return Vault.init(store, codec=True, key=key), True
+            return Vault.init(store, codec=True, key=key, pack_bytes=pack_bytes), True
         return Vault.init(store, codec=like.file.encodes, pack_bytes=like.file.pack_bytes, key=key), True
 
 

@@ -18,23 +18,30 @@ def register(app: App) -> None:
     app.command(repair)
 
 
-def forget(vault: str, name: str, /, *, json: JsonOption = False) -> int:
+def forget(vault: str, name: str, /, *, yes: Annotated[bool, Parameter(negative="")] = False, json: JsonOption = False) -> int:
     """Take the snapshot NAME out of VAULT. Its space comes back with `collect`. For a policy instead of names, see `retain`.
+
+    Only this vault forgets it: a replication from another vault that has it brings it back. Forget it there, too.
 
     Args:
         vault: a directory, s3://BUCKET/PREFIX, or http://HOST:PORT of a blob server.
         name: WORKLOAD@STEP or a whole id.
+        yes: NAME may also be WORKLOAD or WORKLOAD@latest: the newest goes.
     """
     from bridgehead.app import vault_names, vaults
 
     with vaults.damage_named(vault):
         place = vaults.open_vault(vault)
         snapshot = vault_names.find(place, name).snapshot
+        if not yes and name.partition("@")[2] in ("", "latest"):
+            happened = f"it names no step, and means the newest, {snapshot.id}"
+            raise vaults.usage("forget", subject=name, happened=happened, remedy="Give NAME@STEP or the whole id, or add --yes.")
         place.forget(snapshot.id)
     if json:
         print(msgspec.json.encode({"vault": vault, "forgotten": snapshot.id}).decode())
     else:
         print(f"{snapshot.id} is forgotten; `bridgehead vault collect {vault}` frees its space")
+        print("only here: a replication from a vault that has it brings it back; forget it there, too")
     return ExitCode.DONE
 
 
