@@ -129,19 +129,15 @@ class Reader:
 
     def related(self, refs: Sequence[BlockRef]) -> list[list[BlockRef]]:
         """In groups that share no base, so that each is decoded by itself. Groups in the order of their first block."""
-        group_of: dict[BlockId, int] = {}
+        parent = list(range(len(refs)))
+        first: dict[BlockId, int] = {}
+        for number, ref in enumerate(refs):
+            for each in self._reached([ref]):
+                one, other = _root(parent, number), _root(parent, first.setdefault(each.block, number))
+                parent[max(one, other)] = min(one, other)
         groups: dict[int, list[BlockRef]] = {}
         for number, ref in enumerate(refs):
-            reached = self._reached([ref])
-            joined = sorted({group_of[each.block] for each in reached if each.block in group_of})
-            target = joined[0] if joined else number
-            groups.setdefault(target, []).append(ref)
-            for other in joined[1:]:
-                groups[target] += groups.pop(other)
-            gone = set(joined[1:])
-            if gone:
-                group_of = {block: target if group in gone else group for block, group in group_of.items()}
-            group_of.update((each.block, target) for each in reached)
+            groups.setdefault(_root(parent, number), []).append(ref)
         return list(groups.values())
 
     def cost_bytes(self, refs: Sequence[BlockRef]) -> int:
@@ -204,3 +200,11 @@ class Reader:
         """Held already, unless the record of another writer counts its generations in another way."""
         found = held.get(base)
         return self.read(self._refs[base]) if found is None else found
+
+
+def _root(parent: list[int], number: int) -> int:
+    """The smallest number of the group; the way to it becomes half as long."""
+    while parent[number] != number:
+        parent[number] = parent[parent[number]]
+        number = parent[number]
+    return number
