@@ -7,6 +7,7 @@ import http.client
 import shutil
 import signal
 import sysconfig
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -117,20 +118,23 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
             }
         )
     )
-    running = _started(data, log, identities)
-    try:
-        yield running
-    finally:
-        running.server.stop(number=signal.SIGKILL)  # on SIGTERM it takes half a minute
-        shutil.rmtree(data, ignore_errors=True)
+    # A socket's path may have 107 bytes, so that ``folder`` can be too deep for it.
+    with tempfile.TemporaryDirectory(prefix="bridgehead-weed-", ignore_cleanup_errors=True) as short:
+        running = _started(data, log, identities, Path(short))
+        try:
+            yield running
+        finally:
+            running.server.stop(number=signal.SIGKILL)  # on SIGTERM it takes half a minute
+            shutil.rmtree(data, ignore_errors=True)
 
 
-def _started(data: Path, log: Path, identities: Path) -> Seaweed:
+def _started(data: Path, log: Path, identities: Path, short: Path) -> Seaweed:
+    """``short``: a folder for its sockets and its own temporary files."""
     for attempt in range(1, _TRIES + 1):
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
         port = free_port()
-        running = Seaweed(Server(_command(data, identities, port), log=log), port)
+        running = Seaweed(Server(_command(data, identities, port, short), log=log, env={"TMPDIR": str(short)}), port)
         try:
             running.server.wait_until(running.ready)
         except RuntimeError:
@@ -145,7 +149,7 @@ def _started(data: Path, log: Path, identities: Path) -> Seaweed:
     raise AssertionError("unreachable")
 
 
-def _command(data: Path, identities: Path, port: int) -> list[str]:
+def _command(data: Path, identities: Path, port: int, short: Path) -> list[str]:
     program = shutil.which("weed", path=sysconfig.get_path("scripts")) or "weed"
     others = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc", "s3.port.grpc")
     ports = [f"-{name}={free_port()}" for name in others]
@@ -160,6 +164,8 @@ def _command(data: Path, identities: Path, port: int) -> list[str]:
         "-s3",
         f"-s3.port={port}",
         f"-s3.config={identities}",
+        f"-filer.localSocket={short}/filer.sock",
+        f"-s3.localSocket={short}/s3.sock",
         "-s3.autoCreateBucket=false",  # a bucket that is missing must look missing
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
