@@ -217,7 +217,7 @@ def _data(point: ctx.PointInTime, to: Path, here: Path | None) -> Iterator[Part]
         more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
         yield Part("data", Standing.FAILED, f"{folder} differs: {named}{more}", f"Bring these files as {path} lists them.")
     else:
-        yield Part("data", Standing.RESTORED, f"all {len(manifest.files)} files in {folder} have the size and hash that they had")
+        yield Part("data", Standing.RESTORED, f"every file of {len(manifest.files)} in {folder} has the size and hash that it had")
 
 
 def _differences(manifest: ctx.Data, folder: Path) -> Iterator[str]:

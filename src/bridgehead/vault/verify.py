@@ -288,4 +288,4 @@ def read_object(objects: Objects, key: str) -> object:
         case ObjectKind.STATE:
             return None
         case _:
-            raise damaged(key, f"the name is not that of a {kind.value} object of a vault")
+            raise damaged(key, "the name is not that of an object of a vault")
