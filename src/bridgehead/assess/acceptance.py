@@ -70,7 +70,7 @@ def _scales(scope: Scope) -> Iterator[Finding]:
     if not nodes:
         return
     racks = {node.rack for node in nodes if node.rack is not None}
-    wanted = [Scale.NODE, *([Scale.RACK] if len(nodes) > len(racks) else []), *([Scale.FULL] if len(nodes) > 1 else [])]
+    wanted = [Scale.NODE, *([Scale.RACK] if len(nodes) > max(1, len(racks)) else []), *([Scale.FULL] if len(nodes) > 1 else [])]
     runs = [one for one in _ordered(scope.target) if one.test == _COLLECTIVE and one.measured_bps is not None]
     for scale in wanted:
         case = Case(SCALES, scope.target.id, state=scale.value)
