@@ -79,6 +79,7 @@ class PowerSource(msgspec.Struct, frozen=True):
         wiring: single phase, three phases, or dc.
         continuous: share of the rating that may flow for hours; unknown when not given.
         battery_s: how long its battery carries the full load (M10.3).
+        start_s: of a generator: time from the loss of the utility until it carries the load (M10.3).
     """
 
     id: SourceId
@@ -91,6 +92,7 @@ class PowerSource(msgspec.Struct, frozen=True):
     wiring: Wiring | None = None
     continuous: Fraction | None = None
     battery_s: float | None = None
+    start_s: float | None = None
 
     @property
     def limit_va(self) -> float | None:
