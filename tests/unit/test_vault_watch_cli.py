@@ -90,3 +90,21 @@ def test_V03_alarms_that_cannot_be_told_end_with_3(vault: Vault) -> None:
     vault("save", "v", "m", "--workload", "train", "--step", "1")
     assert "no alarm" in vault("alarms", "v")
     assert "cannot tell" in vault("alarms", "v", "--read-data", code=3)
+
+
+def test_pattern_that_matches_nothing_does_not_look_healthy(vault: Vault, capsys: pytest.CaptureFixture[str]) -> None:
+    write(10, seed=1)
+    vault(*WATCH)
+    assert call(["vault", *WATCH, "--step-from", "chk-([0-9]+)", "--status-file", "status.json"]) == 1
+    assert "matches no name in out" in capsys.readouterr().err
+    assert json.loads(Path("status.json").read_bytes())["matching"] == 0
+
+
+def test_V14_alarm_stands_for_who_looks_again_and_has_nothing_to_save(vault: Vault) -> None:
+    write(10, seed=1)
+    vault(*WATCH)
+    write(20, seed=1)
+    for number in (1, 0):
+        lines = [json.loads(line) for line in vault(*WATCH, "--json", code=1).splitlines()]
+        assert lines[-1]["saved"] == number
+        assert [one["code"] for one in lines[-1]["tensor_alarms"]] == ["no-tensor-changed"]

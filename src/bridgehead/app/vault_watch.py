@@ -37,6 +37,7 @@ class WatchStatus(msgspec.Struct, frozen=True):
         newest: the snapshot of the newest checkpoint that is durable; None before the first.
         lag_s: how long ago that checkpoint was written by the trainer; before the first, how long the watcher has been at work.
         alarm: whether the lag is above ``max_lag_s``.
+        matching: how many names in the directory look like checkpoints, or match ``--step-from``, whole or not.
     """
 
     state: str
@@ -53,6 +54,7 @@ class WatchStatus(msgspec.Struct, frozen=True):
     incomplete: dict[str, tuple[str, ...]]
     failed: dict[str, str]
     tensor_alarms: tuple[Alarm, ...]
+    matching: int
 
 
 class Reports(msgspec.Struct, frozen=True):
@@ -149,7 +151,15 @@ class Watching:
             self._look()
         for error in self._last.failed.values():
             raise error
+        self._judge_newest()
         return self._last
+
+    def _judge_newest(self) -> None:
+        """An alarm stands until a later save is right: also for who looks again and finds nothing to save."""
+        newest = self._watch.state.newest if self._watch is not None else None
+        if not self._saved and newest is not None:
+            with contextlib.suppress(BridgeheadError):  # it was forgotten, or its tensors cannot be judged: that was said when it was saved
+                self._tensor_alarms = alarms_after_save(self._vault, self._vault.snapshot(newest))
 
     def _look(self) -> None:
         assert self._watch is not None
@@ -165,6 +175,8 @@ class Watching:
             if one.result.id == self._watch.state.newest:
                 self._tensor_alarms = found
             self._reports.saved(one, found)
+        if not look.matching and self._order.pattern is not None:
+            self._say_once(f"--step-from {self._order.pattern.pattern!r} matches no name in {self._order.directory}")
         for name, error in look.failed.items():
             self._say_once(f"{name} is not saved, and is tried again: {error}")
         for name in self._last.incomplete.keys() - look.incomplete.keys():
@@ -231,4 +243,5 @@ class Watching:
             incomplete=dict(look.incomplete),
             failed={name: str(error) for name, error in look.failed.items()},
             tensor_alarms=self._tensor_alarms,
+            matching=look.matching,
         )

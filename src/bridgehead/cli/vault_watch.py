@@ -65,7 +65,7 @@ def watch(
         scratch: folder for what the watcher remembers and holds; default a hidden one in DIRECTORY.
         epoch: the writer's epoch; default 0, and needed as soon as a fence is in force.
         site: where it is saved; default the name of this machine.
-        json: one JSON document for each checkpoint that was saved, and one at the end with --once.
+        json: JSON Lines: a document a line, one for each checkpoint that was saved, and with --once the status as the last one.
     """
     from bridgehead.app import vault_watch, vaults
     from bridgehead.kernel.quantity import parse_duration
@@ -99,7 +99,7 @@ def watch(
     )
     _end_on_signals(watching)
     look = watching.run(once=once)
-    return _verdict(watching, look, json=json) if once else ExitCode.DONE
+    return _verdict(watching, look, json=json, chosen=step_from is not None) if once else ExitCode.DONE
 
 
 def alarms(
@@ -172,7 +172,8 @@ def _say(text: str) -> None:
     print(clean(text), file=sys.stderr, flush=True)
 
 
-def _verdict(watching: Watching, look: Look, *, json: bool) -> int:
+def _verdict(watching: Watching, look: Look, *, json: bool, chosen: bool) -> int:
+    """``chosen``: the user said which names are checkpoints; when none is, he has said it wrong."""
     status = watching.status()
     if json:
         print(msgspec.json.encode(status).decode(), flush=True)
@@ -186,7 +187,7 @@ def _verdict(watching: Watching, look: Look, *, json: bool) -> int:
             )
         elif not status.saved:
             print(f"{status.newest}: nothing new")
-    wrong = look.incomplete or status.alarm or status.tensor_alarms or not status.newest
+    wrong = look.incomplete or status.alarm or status.tensor_alarms or not status.newest or (chosen and not status.matching)
     return ExitCode.NEGATIVE if wrong else ExitCode.DONE
 
 

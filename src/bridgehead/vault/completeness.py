@@ -44,6 +44,8 @@ class Watcher:
         self._resting: dict[Path, tuple[_Rest, Signature]] = {}
         self._sound: dict[Path, Signature] = {}
         self.incomplete: dict[Path, tuple[str, ...]] = {}
+        self.matching = 0
+        """How many checkpoints there were at the last look, whole or not: 0 when no name fits."""
         self.faults: dict[Path, str] = {}
         """Of those, the ones whose bytes are wrong."""
 
@@ -51,6 +53,7 @@ class Watcher:
         """The whole checkpoints that are not at rest, oldest step first. ``now_s``: any clock that only goes forward."""
         found = []
         candidates = list(self._candidates())
+        self.matching = len(candidates)
         here = {candidate.path for candidate in candidates}
         self._since = {path: since for path, since in self._since.items() if path in here}
         self._sound = {path: signature for path, signature in self._sound.items() if path in here}

@@ -73,11 +73,13 @@ class Look(msgspec.Struct, frozen=True):
         saved: those that became durable now.
         incomplete: those that are not whole, with what lacks.
         failed: those that could not be saved, with the error; they are tried again.
+        matching: how many names look like checkpoints, or match the pattern.
     """
 
     saved: tuple[Ingested, ...]
     incomplete: Mapping[str, tuple[str, ...]]
     failed: Mapping[str, BridgeheadError]
+    matching: int = 0
 
 
 class Watch:
@@ -114,7 +116,7 @@ class Watch:
                 continue
             self._watcher.rest(checkpoint)
         incomplete = {path.name: lacking for path, lacking in self._watcher.incomplete.items()}
-        return Look(tuple(saved), incomplete, failed)
+        return Look(tuple(saved), incomplete, failed, self._watcher.matching)
 
     def _save(self, checkpoint: Checkpoint) -> Ingested:
         order, memory = self._order, self._memory()
