@@ -126,6 +126,15 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
         finally:
             running.server.stop(number=signal.SIGKILL)  # on SIGTERM it takes half a minute
             shutil.rmtree(data, ignore_errors=True)
+            _remove_sockets(running.server)
+
+
+def _remove_sockets(server: Server) -> None:
+    """Those of gRPC, whose place cannot be chosen: they are named after this server's own ports."""
+    for word in map(str, server.command):
+        if ".port.grpc=" in word:
+            for socket in Path("/tmp").glob(f"seaweedfs-*-grpc-{word.rpartition('=')[2]}.sock"):
+                socket.unlink(missing_ok=True)
 
 
 def _started(data: Path, log: Path, identities: Path, short: Path) -> Seaweed:

@@ -26,7 +26,7 @@ class Server:
     """A running server process and its log."""
 
     def __init__(self, command: list[str], *, log: Path, env: Mapping[str, str] | None = None) -> None:
-        self.log = log
+        self.log, self.command = log, tuple(command)
         with open(log, "ab") as output:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, **(env or {})}, start_new_session=True
