@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 
 import msgspec
@@ -49,11 +49,14 @@ def maybe(draw: random.Random, value: object, chance: float = 0.93) -> object:
     return value if draw.random() < chance else None
 
 
-def site(draw: random.Random, name: str, *, good: float) -> Site:
-    def pick(usual: object, *odd: object) -> object:
-        return usual if draw.random() < good else maybe(draw, draw.choice(odd or (usual,)), 0.7)
+def picker(draw: random.Random, good: float) -> Callable[..., object]:
+    """Mostly the first of its arguments, else one of the others, or nothing."""
+    return lambda usual, *odd: usual if draw.random() < good else maybe(draw, draw.choice(odd or (usual,)), 0.7)
 
-    fabrics = (
+
+def fabrics_of(draw: random.Random, good: float) -> tuple[Fabric, ...]:
+    pick = picker(draw, good)
+    return (
         Fabric(
             "rails",
             pick(FabricKind.ROCE) or FabricKind.ROCE,
@@ -74,25 +77,11 @@ def site(draw: random.Random, name: str, *, good: float) -> Site:
             ),
         ),
     )
-    leaves = [
-        Switch(
-            f"leaf-{plane}{pod}",
-            "rails",
-            SwitchRole.LEAF,
-            plane=pick(plane, 5),
-            model=pick("q", "") or "",
-            ports=pick(8, 4),
-            port_rate_bps=pick(4e11, 2e11),
-            uplinks=(
-                Uplink("spine", draw.choice((4, 4, 2)), 4e11, medium=pick(Medium.MULTIMODE_OM4, Medium.COPPER), length_m=pick(20.0, 90.0)),
-            ),
-            firmware=pick("1.2", "1.3") or "",
-        )
-        for plane in (0, 1)
-        for pod in (0, 1)
-    ]
-    switches = (*leaves, Switch("spine", "rails", SwitchRole.SPINE, model=pick("q", "") or "", ports=64, firmware=pick("1.2") or ""))
-    nodes = tuple(
+
+
+def nodes_of(draw: random.Random, good: float) -> tuple[Node, ...]:
+    pick = picker(draw, good)
+    return tuple(
         Node(
             f"n{number}",
             model=pick("dgx", "") or "",
@@ -122,6 +111,30 @@ def site(draw: random.Random, name: str, *, good: float) -> Site:
         )
         for number in range(3)
     )
+
+
+def site(draw: random.Random, name: str, *, good: float) -> Site:
+    pick = picker(draw, good)
+    fabrics = fabrics_of(draw, good)
+    leaves = [
+        Switch(
+            f"leaf-{plane}{pod}",
+            "rails",
+            SwitchRole.LEAF,
+            plane=pick(plane, 5),
+            model=pick("q", "") or "",
+            ports=pick(8, 4),
+            port_rate_bps=pick(4e11, 2e11),
+            uplinks=(
+                Uplink("spine", draw.choice((4, 4, 2)), 4e11, medium=pick(Medium.MULTIMODE_OM4, Medium.COPPER), length_m=pick(20.0, 90.0)),
+            ),
+            firmware=pick("1.2", "1.3") or "",
+        )
+        for plane in (0, 1)
+        for pod in (0, 1)
+    ]
+    switches = (*leaves, Switch("spine", "rails", SwitchRole.SPINE, model=pick("q", "") or "", ports=64, firmware=pick("1.2") or ""))
+    nodes = nodes_of(draw, good)
     stores = (
         Store(
             "s",
@@ -164,9 +177,7 @@ def site(draw: random.Random, name: str, *, good: float) -> Site:
 def estate(draw: random.Random) -> Estate:
     good = draw.choice((1.0, 0.97, 0.85))
 
-    def pick(usual: object, *odd: object) -> object:
-        return usual if draw.random() < good else maybe(draw, draw.choice(odd or (usual,)), 0.7)
-
+    pick = picker(draw, good)
     links = tuple(
         Link(
             name,
