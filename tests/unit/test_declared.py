@@ -75,6 +75,7 @@ def test_what_was_discovered_stays_and_the_dispute_is_told(found: Estate, tmp_pa
         ("sites:\n  a:\n    nodes:\n      'gpu-*': {weight: 5 V}\n", "declared.yaml:4:"),
         ("sites:\n  a:\n    racks:\n      r1: {unts: 4}\n", "declared.yaml:4:"),
         ("sites:\n  a:\n    nodes:\n      gpu-1: {rack: r9}\n", "declared.yaml:4:"),
+        ("sites:\n  a:\n    nodes:\n      'gqu-*': {weight: 5 kg}\n", "declared.yaml:4:"),
         ("- a\n", "declared.yaml:1:"),
         ("sites: {a: {name: x}, a: {name: y}}\n", "declared.yaml:1:"),
     ],
@@ -83,6 +84,13 @@ def test_faults_are_told_at_their_line(found: Estate, tmp_path: Path, text: str,
     with pytest.raises(BadFile) as caught:
         complete(found, declare(tmp_path, text))
     assert place in str(caught.value)
+
+
+def test_pattern_within_a_pattern_passes_over_what_has_none_of_its_kind(found: Estate, tmp_path: Path) -> None:
+    nics = "sites: {a: {fabrics: {f: {kind: ethernet, purpose: storage}}, nodes: {gpu-1: {nics: {n0: {rate: 1 Gbps, fabric: f}}}}}}\n"
+    more = complete(found, declare(tmp_path, nics)).estate
+    done = complete(more, declare(tmp_path, 'sites: {a: {nodes: {"*": {nics: {"n?": {medium: copper}}}}}}\n'))
+    assert [[nic.medium for nic in node.nics] for node in done.estate.sites[0].nodes] == [["copper"], [], []]
 
 
 def test_nothing_declared_changes_nothing(found: Estate, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ What was discovered is never overwritten: where both say something and it differ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as ReadMapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -29,6 +29,8 @@ from bridgehead.model.estatefile import estate_data, read_estate
 from bridgehead.model.power import Circuit
 
 WHAT = "declared facts"
+_UNKNOWN = "unknown"
+"""What discovery writes for a word that nobody knows yet."""
 Waits = ReadMapping[SiteId, Iterable[Waiting]]
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _FRACTION = re.compile(r"-?\d{1,18}\.\d{1,18}", re.ASCII)
@@ -60,12 +62,18 @@ def complete(estate: Estate, declared: Path, *, waiting: Waits = MappingProxyTyp
     said.pop("estate", None)
     for site, circuits in waiting.items():
         _wire(found["sites"][site], circuits, _at(said, "sites", site, "circuits"))
+    keeping, wanting = _Merge(discovered_wins=True), _Merge(discovered_wins=False)
     try:
-        kept = read_estate(dump(_merged(found, said, discovered_wins=True)), file=str(declared), drivers=drivers)
-        wanted = read_estate(dump(_merged(found, said, discovered_wins=False)), file=str(declared), drivers=drivers)
+        kept = read_estate(dump(keeping.merged(found, said)), file=str(declared), drivers=drivers)
+        wanted = read_estate(dump(wanting.merged(found, said)), file=str(declared), drivers=drivers)
     except BadFile as error:
         faults = [_moved(fault, tree, declared) for fault in error.faults]
         raise BadFile(WHAT, file=str(declared), faults=faults) from error
+    idle = list(_unused(said, keeping.used))
+    if idle:
+        hint = "expected a pattern of ids that were discovered"
+        faults = [_moved(Fault(str(declared), 1, 1, ".".join(path), "it matches nothing", hint), tree, declared) for path in idle]
+        raise BadFile(WHAT, file=str(declared), faults=faults)
     return Completed(kept, tuple(differences(estate_data(kept, drivers=drivers), estate_data(wanted, drivers=drivers))))
 
 
@@ -73,7 +81,9 @@ def _wire(site: dict[str, Any], waiting: Iterable[Waiting], said: dict[str, Any]
     """Put the circuits in whose wiring is declared."""
     for one in waiting:
         name = one.circuit.id
-        if any("wiring" in value for key, value in said.items() if isinstance(value, dict) and fnmatchcase(name, key)):
+        if name not in site.get("circuits", {}) and any(
+            "wiring" in value for key, value in said.items() if isinstance(value, dict) and fnmatchcase(name, key)
+        ):
             data = to_file(one.circuit, shape_of(Circuit))
             site.setdefault("circuits", {})[name] = {key: value for key, value in data.items() if key not in ("id", "wiring")}
             if one.rack in site.get("racks", {}):
@@ -105,18 +115,39 @@ def _word(text: str) -> Any:
     return float(text) if _FRACTION.fullmatch(text) else text
 
 
-def _merged(found: Any, said: Any, *, discovered_wins: bool) -> Any:
-    if isinstance(found, dict) and isinstance(said, dict):
-        merged = dict(found)
+class _Merge:
+    """Puts what was declared into what was found. ``used``: patterns that matched something, by the mapping that they stand in."""
+
+    def __init__(self, *, discovered_wins: bool) -> None:
+        self._wins = discovered_wins
+        self.used: set[tuple[int, str]] = set()
+
+    def merged(self, found: Any, said: Any, *, many: bool = False) -> Any:
+        """``many``: ``said`` is declared of several things, and so comes after what is declared of one."""
+        if not isinstance(said, dict):
+            return said if found in (None, _UNKNOWN) or not (self._wins or many) else found
+        merged = dict(found) if isinstance(found, dict) else {}
         plain = {key: value for key, value in said.items() if not _is_pattern(key)}
+        before = set(merged)
         for key, value in plain.items():
-            merged[key] = _merged(found.get(key), value, discovered_wins=discovered_wins)
+            inside = self.merged(merged.get(key), value, many=many)
+            if inside != {} or key in before or not isinstance(value, dict) or not value:
+                merged[key] = inside
         for pattern in (key for key in said if _is_pattern(key)):
             for key in [key for key in merged if fnmatchcase(key, pattern)]:
-                # What is declared of one thing comes before what is declared of many.
-                merged[key] = _merged(merged[key], said[pattern], discovered_wins=discovered_wins or key in plain)
+                self.used.add((id(said), pattern))
+                merged[key] = self.merged(merged[key], said[pattern], many=many or key in plain)
         return merged
-    return said if found is None or not discovered_wins else found
+
+
+def _unused(said: Any, used: set[tuple[int, str]], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Patterns that matched nothing at all: most often a typing error."""
+    if isinstance(said, dict):
+        for key, value in said.items():
+            if _is_pattern(key) and (id(said), key) not in used:
+                yield (*path, key)
+            else:
+                yield from _unused(value, used, (*path, key))
 
 
 def _is_pattern(key: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -37,12 +37,12 @@ class Kept(msgspec.Struct, frozen=True):
     disputes: tuple[Difference, ...] = ()
 
 
-def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, declared: Path | None = None) -> Kept:
+def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, declared: Sequence[Path] = ()) -> Kept:
     """Write the estate file. One that is there already is compared, and overwritten only with ``force``.
 
     Args:
         known: what was found, by site.
-        declared: a file with what people know and no tool prints.
+        declared: files with what people know and no tool prints; of two that say something, the first one counts.
 
     Raises BAD_INPUT when a file is there that is no estate (also with ``force``: it is somebody's), OSError when it cannot be written.
     """
@@ -50,9 +50,10 @@ def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, d
     before = load_estate(path) if path.exists() else None
     drawn = draft(known, name=_NAME if before is None else before.name)
     disputes: tuple[Difference, ...] = ()
-    if declared is not None:
-        completed = complete(drawn.estate, declared, waiting=drawn.waiting)
-        drawn, disputes = Draft(completed.estate, ()), completed.disputes
+    waiting = drawn.waiting
+    for file in declared:
+        completed = complete(drawn.estate, file, waiting=waiting)
+        drawn, disputes = Draft(completed.estate, ()), (*disputes, *completed.disputes)
     if before is not None:
         found = tuple(differences(estate_data(before, drivers=drivers), estate_data(drawn.estate, drivers=drivers)))
         if not force or not found:

@@ -29,7 +29,7 @@ def discover(
     *paths: Path,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     facts: Path | None = None,
-    declared: Path | None = None,
+    declared: Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)] = (),
     site: tuple[str, ...] = (),
     host: str = "",
     force: Annotated[bool, Parameter(negative="")] = False,
@@ -46,7 +46,7 @@ def discover(
         output: write an estate file with what is proved. One that is there already is compared and left as it is.
         facts: write all facts, one JSON object a line, and a summary as the last line.
         declared: a part of an estate file with what people know and no tool prints; it completes --output and never overwrites what
-            was discovered.
+            was discovered. May be given several times.
         site: NAME=PATH, once or more: captured output of that site. NAME alone: the site to which PATHS belong, site-a if not given.
         host: whose output it is where neither a folder nor the output says.
         force: overwrite the estate file.
@@ -56,7 +56,7 @@ def discover(
     if list_:
         _list(json=json)
         return ExitCode.DONE
-    if declared is not None and output is None:
+    if declared and output is None:
         raise _misused("--declared completes an estate file, and none is written", "Give --output.")
     given, named = _given(paths, site)
     from bridgehead.app.discover import discover as read

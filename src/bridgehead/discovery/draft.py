@@ -11,7 +11,7 @@ parsers whatever their tool (a bare name where no unit stands):
   (``active`` or ``up`` when the link is there)
 - switches and adapters, as ``draft_fabric`` says
 - ``site:*/rack:*``: ``units``, ``weight`` (kg), ``max-weight`` (kg), ``location``
-- ``site:*/panel:*/feed:*``: ``voltage`` (V), ``amperage`` (A), ``wiring`` (as in estates), ``status``, ``max-utilization`` (1), ``rack``
+- ``site:*/panel:*/feed:*``: ``voltage`` (V), ``amperage`` (A), ``wiring`` (as in estates), ``status``, ``rack``
 - ``site:*/device:*`` (taken for the node of that name): ``rack``, ``position``, ``device-type``, ``weight`` (kg); and of
   ``device-type:MAKER/MODEL``: ``units``, ``weight`` (kg), ``nameplate-power`` (W)
 """

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.discovery.draft_hosts import positive
-from bridgehead.discovery.draft_notes import Notes, Part, number, whole, word
+from bridgehead.discovery.draft_notes import Notes, Part, whole, word
 from bridgehead.discovery.merge import natural
 from bridgehead.model.equipment import Rack
 from bridgehead.model.fabric import RackId
@@ -84,15 +84,13 @@ def _circuit(name: str, panel: str, said: Part, notes: Notes) -> Circuit | None:
         notes.lack(name, f"{_NO_WIRING} and so the circuit itself,", "the panel schedule, or the nameplate of the PDU")
     if not word(said, "rack"):
         notes.lack(name, "rack in which the circuit ends,", "the panel schedule")
-    share = number(said, "max-utilization")
-    if share is None or not 0 < share <= 1:
-        notes.lack(name, "share of the rating that may flow for hours,", "the panel schedule, and the rules of the country")
+    # What NetBox calls the maximum utilization is a threshold for planning, not what the breaker carries for hours.
+    notes.lack(name, "share of the rating that may flow for hours,", "the panel schedule, and the rules of the country")
     return Circuit(
         id=CircuitId(name),
         voltage_v=voltage,
         current_a=current,
         wiring=wiring or Wiring.SINGLE_PHASE,
-        continuous=float(share) if share is not None and 0 < share <= 1 else None,
         feed=panel,
         fed_by=SourceId(panel),
     )

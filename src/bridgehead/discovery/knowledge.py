@@ -29,7 +29,7 @@ ATTRIBUTES: Final = frozenset(
         *("gpu-count", "memory", "model", "driver-version", "cuda-version", "bios-version", "bmc-version", "ofed-version", "power-draw"),
         *("capacity", "pci-bus-id", "vbios-version", "nvlinks-active", "rate", "link-layer", "firmware-version", "state"),
         *("rack", "position", "location", "status", "units", "weight", "max-weight", "device-type", "nameplate-power"),
-        *("voltage", "amperage", "wiring", "max-utilization", "memory-installed"),
+        *("voltage", "amperage", "wiring", "memory-installed"),
         *("peer", "name", "port-count", "guid", "port-guid", "role"),
     }
 )

@@ -12,24 +12,36 @@ from bridgehead.app.demo.report import svg
 from bridgehead.model.estate import Site
 from bridgehead.model.fabric import Fabric, Switch, SwitchId, SwitchRole
 
-_BOX: Final = (92.0, 34.0)
-_STEP: Final = 104.0
+_BOX: Final = (58.0, 34.0)
+_STEP: Final = 64.0
 _TIER: Final = 110.0
-_MOST: Final = 12
+_MOST: Final = 16
 """Switches of one tier and plane that are drawn."""
 _TIERS: Final = (SwitchRole.CORE, SwitchRole.SPINE, SwitchRole.LEAF)
 
 
 def fabrics(site: Site, marks: Marks) -> list[tuple[str, Markup]]:
-    """One drawing for each plane of each fabric that has switches, with its name."""
+    """One drawing for each fabric that has switches, or for each of its planes where no cable joins them; with its name."""
     hung = Counter(nic.switch for node in site.nodes for nic in node.nics if nic.switch is not None)
     drawn = []
     for fabric in site.fabrics:
         own = [switch for switch in site.switches if switch.fabric == fabric.id]
-        for plane in sorted({switch.plane for switch in own}, key=lambda plane: -1 if plane is None else plane):
-            name = f"{fabric.id}, {fabric.kind.value}, for {fabric.purpose.value}" + ("" if plane is None else f", plane {plane}")
-            drawn.append((name, _plane(site, fabric, [one for one in own if one.plane == plane], hung, marks, plane)))
+        name = f"{fabric.id}, {fabric.kind.value}, for {fabric.purpose.value}"
+        planes = sorted({switch.plane for switch in own}, key=lambda plane: -1 if plane is None else plane)
+        if _joined(own):
+            ordered = sorted(own, key=lambda one: -1 if one.plane is None else one.plane)
+            drawn.append((name, _plane(site, fabric, ordered, hung, marks, None)))
+            continue
+        for plane in planes:
+            words = name if plane is None else f"{name}, plane {plane}"
+            drawn.append((words, _plane(site, fabric, [one for one in own if one.plane == plane], hung, marks, plane)))
     return drawn
+
+
+def _joined(switches: list[Switch]) -> bool:
+    """Whether cables lead from one plane into another, as where all leaves share the spines."""
+    planes = {switch.id: switch.plane for switch in switches}
+    return any(uplink.id in planes and planes[uplink.id] != switch.plane for switch in switches for uplink in switch.uplinks)
 
 
 def _plane(site: Site, fabric: Fabric, switches: list[Switch], hung: Counter[SwitchId], marks: Marks, plane: int | None) -> Markup:
@@ -61,7 +73,7 @@ def _cables(switch: Switch, places: dict[SwitchId, tuple[float, float]]) -> Mark
     for uplink in switch.uplinks:
         if uplink.id in places:
             above = places[uplink.id]
-            weight = "thick" if uplink.count >= 8 else "middle" if uplink.count >= 3 else "thin"
+            weight = "thick" if uplink.count >= 8 else "middle" if uplink.count >= 5 else "thin"
             lines.append(svg.line((x, y), (above[0], above[1] + _BOX[1]), class_=f"cable {weight}"))
     return svg.group(lines)
 
@@ -70,10 +82,14 @@ def _switch(site: Site, switch: Switch, place: tuple[float, float], adapters: in
     x, y = place[0] - _BOX[0] / 2, place[1]
     mark = marks.of(f"{site.id}/switch:{switch.id}")
     up = sum(uplink.count for uplink in switch.uplinks)
-    below = f"{adapters} down, {up} up" if switch.role is SwitchRole.LEAF else (f"{up} up" if up else "")
+    below = (
+        f"{adapters}\N{DOWNWARDS ARROW} {up}\N{UPWARDS ARROW}"
+        if switch.role is SwitchRole.LEAF
+        else (f"{up}\N{UPWARDS ARROW}" if up else "")
+    )
     return linked(
         mark,
         svg.rect((x, y), *_BOX, class_=f"box look-{mark.look}", radius=5),
-        svg.text((place[0], y + 15), svg.shortened(switch.id, width_px=_BOX[0] - 8, size_px=12), class_="label", anchor="middle"),
-        svg.text((place[0], y + 29), below, class_="small", anchor="middle"),
+        svg.text((place[0], y + 15), svg.shortened(switch.id, width_px=_BOX[0] - 8, size_px=10.5), class_="small", anchor="middle"),
+        svg.text((place[0], y + 29), below, class_="tiny", anchor="middle"),
     )

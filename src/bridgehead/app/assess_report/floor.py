@@ -17,7 +17,7 @@ _GAP: Final = (6.0, 34.0)
 _LABELS: Final = 64.0
 _STEPS: Final = 5
 """Shades of heat."""
-_MOST: Final = 16
+_MOST: Final = 14
 
 
 def floor(site: Site, marks: Marks) -> Markup:

@@ -10,18 +10,20 @@ import msgspec
 from markupsafe import Markup
 
 from bridgehead.app.demo.report import svg
-from bridgehead.model.finding import Finding, FindingStatus
+from bridgehead.model.finding import Finding, FindingStatus, Severity
 
 TIGHT: Final = 0.1
 """A margin below this is shown as tight."""
-_RANK = {FindingStatus.FAIL: 0, FindingStatus.UNKNOWN: 1, FindingStatus.PASS: 2}
+_RANK = {FindingStatus.FAIL: 0, FindingStatus.UNKNOWN: 1, FindingStatus.PASS: 4}
+_WARNING = 2
+"""A warning counts less than anything that decides."""
 
 
 class Mark(msgspec.Struct, frozen=True):
     """How one subject fares.
 
     Attributes:
-        look: ``fail``, ``unknown``, ``tight``, ``pass``, or ``none`` where no check speaks of it.
+        look: ``fail``, ``unknown``, ``tight`` (little room, or a warning), ``pass``, or ``none`` where no check speaks of it.
         finding: the worst finding; None for ``none``.
         href: the place of its evidence in the page.
     """
@@ -59,11 +61,17 @@ class Marks:
         held = [one for one in self._by_subject.get(subject, ()) if not begins or one[1].code.startswith(begins)]
         if not held:
             return Mark("none")
-        number, worst = min(held, key=lambda one: (_RANK[one[1].status], _least(one[1])))
+        number, worst = min(held, key=lambda one: (_weight(one[1]), _least(one[1])))
         look = worst.status.value
-        if worst.status is FindingStatus.PASS and worst.margin is not None and worst.margin < TIGHT:
+        warned = worst.status is FindingStatus.FAIL and worst.severity is Severity.WARNING
+        if warned or (worst.status is FindingStatus.PASS and worst.margin is not None and worst.margin < TIGHT):
             look = "tight"
         return Mark(look, worst, anchor(number))
+
+
+def _weight(finding: Finding) -> int:
+    passes = finding.status is FindingStatus.PASS
+    return _RANK[finding.status] + (_WARNING if finding.severity is Severity.WARNING and not passes else 0)
 
 
 def _least(finding: Finding) -> float:

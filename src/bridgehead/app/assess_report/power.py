@@ -14,13 +14,13 @@ from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import Site
 from bridgehead.model.power import Circuit, PowerSource, SourceId, Wiring
 
-_BOX: Final = (150.0, 40.0)
-_COLUMN: Final = 186.0
+_BOX: Final = (132.0, 40.0)
+_COLUMN: Final = 154.0
 _ROW: Final = 24.0
-_BAR: Final = 300.0
+_BAR: Final = 270.0
 _MOST: Final = 72
 """Circuits that are drawn; of more, those with the least margin."""
-_KINDS = {"ups": "UPS", "pdu": "PDU"}
+_KINDS = {"ups": "UPS", "pdu": "PDU", "transfer-switch": "ATS", "generator": "gen"}
 
 
 def power(site: Site, marks: Marks) -> Markup:
@@ -46,7 +46,7 @@ def power(site: Site, marks: Marks) -> Markup:
     if left_out:
         drawn.append(svg.text((right, height - 6), f"{left_out} more circuits, all with more margin than these", class_="note"))
     return svg.picture(
-        f"power-{site.id}", right + _BAR + 250, height, drawn, title=f"Power of {site.id}",
+        f"power-{site.id}", right + _BAR + 190, height, drawn, title=f"Power of {site.id}",
         description="Elements of the power tree from left to right; each circuit with its worst load as a share of what it may carry.",
     )  # fmt: skip
 
@@ -153,7 +153,7 @@ def _circuit(site: Site, circuit: Circuit, marks: Marks, place: tuple[float, flo
         svg.rect((begin, y - 7), scale, 14, class_="track", radius=3),
         svg.rect((begin, y - 7), share * scale, 14, class_=f"bar look-{mark.look}", radius=3),
         svg.line((begin + scale, y - 10), (begin + scale, y + 10), class_="limit"),
-        svg.text((begin + 1.3 * scale + 8, y + 4), svg.shortened(tail, width_px=240, size_px=11.5), class_="tick"),
+        svg.text((begin + 1.3 * scale + 8, y + 4), svg.shortened(tail, width_px=180, size_px=11.5), class_="tick"),
     )
 
 

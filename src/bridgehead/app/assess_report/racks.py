@@ -11,8 +11,8 @@ from bridgehead.app.demo.report import svg
 from bridgehead.model.equipment import Node, Rack
 from bridgehead.model.estate import Site
 
-_WIDTH: Final = 108.0
-_GAP: Final = 16.0
+_WIDTH: Final = 102.0
+_GAP: Final = 14.0
 _UNIT: Final = 5.0
 _A_ROW: Final = 9
 _MOST: Final = 54
