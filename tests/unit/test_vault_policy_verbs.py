@@ -116,6 +116,8 @@ def test_R7_tiers_move_down_by_age_and_up_by_access(shell: Shell) -> None:
     assert (shell.steps(), shell.steps("c")) == ([3], [2, 1])
     assert done["tiers"][2]["newest_restore_s"] > 0
     assert shell.json("status", "v")["tiers"] == done["tiers"]
+    shell("restore", "v", "train@1", "--to", "none", code=6)
+    assert "moved to the cold tier, c" in shell.err
     shell("restore", "c", "train@1", "--to", "back")
     back = shell.json("tier", "v", "--to", "w", "--to", "c", "--hot", "1 h", "--warm", "2 h")
     assert [(one["kind"], one["to"]) for one in back["moves"]] == [("up", "hot")] * 2  # all of this is younger than an hour

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from bridgehead.app.vault_tiers import last_tiered
 from bridgehead.app.vaults import missing, usage
 from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import WorkloadId
@@ -15,7 +16,7 @@ from bridgehead.kernel.phrase import near_word
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault import Vault
 from bridgehead.vault.fences import counting
-from bridgehead.vault.layout import SnapshotName, is_name
+from bridgehead.vault.layout import SnapshotName, is_name, snapshot_name
 
 _TRIED: Final = "find a snapshot"
 _REST: Final = re.compile(r"(?P<step>\d{1,12})(\.(?P<epoch>\d{1,8})(-(?P<digest>[0-9a-f]{16}))?)?")
@@ -44,6 +45,8 @@ def find(vault: Vault, text: str) -> Found:
     if match is None:
         return _newest(vault, workload_id, text)
     names = vault.names(workload_id)
+    if not any(name.step == int(match["step"]) for name in names):
+        _refuse_moved(vault, workload_id, int(match["step"]), text)
     if not names:
         raise unknown_workload(vault, workload_id)
     counts = counting(vault.newest_fence(workload_id))
@@ -51,6 +54,17 @@ def find(vault: Vault, text: str) -> Found:
     if len(chosen) > 1:
         raise _ambiguous(vault, text, chosen)
     return Found(vault.snapshot(chosen[0].id), counts(chosen[0]))
+
+
+def _refuse_moved(vault: Vault, workload: WorkloadId, step: int, text: str) -> None:
+    """Raises VAULT_NOT_FOUND, naming the colder vault, when ``vault tier`` has moved the snapshot there."""
+    tiered = last_tiered(vault)
+    for one in tiered.snapshots if tiered is not None else ():
+        name = snapshot_name(one.snapshot)
+        tier = next((tier for tier in tiered.tiers if tier.name in one.tiers), None) if tiered is not None else None
+        if tier is not None and (name.workload, name.step) == (workload, step):
+            happened = f"it was moved to the {tier.name} tier, {tier.place}"
+            raise missing(_TRIED, subject=text, happened=happened, remedy=f"Name {tier.place} instead of this vault.")
 
 
 def unknown_workload(vault: Vault, workload: WorkloadId) -> BridgeheadError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,8 +21,6 @@ from bridgehead.vault.tiers import Move, MoveKind, Placed, moves
 NAMES = ("hot", "warm", "cold")
 TIERS_PREFIX = "state/tiers/"
 _KEPT = 3
-
-Say = Callable[[str], None]
 
 
 class Tier(msgspec.Struct, frozen=True):
@@ -100,7 +98,7 @@ def tiers_of(place: str, vault: Vault, *, colder: Sequence[tuple[str, Vault]], l
     return tuple(Tier(name, where, opened, limit) for name, (where, opened), limit in zip(NAMES, places, limits, strict=False))
 
 
-def tier(tiers: Sequence[Tier], workloads: Sequence[WorkloadId], *, dry_run: bool, now_s: float, say: Say) -> Tiered:
+def tier(tiers: Sequence[Tier], workloads: Sequence[WorkloadId], *, dry_run: bool, now_s: float) -> Tiered:
     """Move what there is to move. Broken off, it goes on: each move is a copy, its proof, and only then the forgetting.
 
     Raises port errors of a vault that cannot be reached; a snapshot that is damaged fails its own move alone.
@@ -109,9 +107,7 @@ def tier(tiers: Sequence[Tier], workloads: Sequence[WorkloadId], *, dry_run: boo
     for workload in workloads:
         limits_s = [tier.limit_s for tier in tiers if tier.limit_s is not None]
         for move in moves(_placed(tiers, workload, now_s=now_s), limits_s, now_s=now_s):
-            moved = _preview(tiers, move) if dry_run else _carry_out(tiers, workload, move)
-            done.append(moved)
-            say(f"{moved.snapshot}: {moved.failed or f'{moved.kind.value} to {moved.to}'}")
+            done.append(_preview(tiers, move) if dry_run else _carry_out(tiers, workload, move))
     shown = Tiered(now_s, dry_run, tuple(done), *_statuses(tiers, workloads, now_s=now_s))
     if not dry_run:
         _note(tiers[0].vault.place.objects, shown)

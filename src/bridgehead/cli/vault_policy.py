@@ -153,7 +153,7 @@ def tier(
         chosen = known if workload is None or WorkloadId(workload) not in known else (WorkloadId(workload),)
         if workload is not None and chosen == known and WorkloadId(workload) not in known:
             _chosen(top, workload)  # raises, and says which there are
-        done = vault_tiers.tier(tiers, chosen, dry_run=dry_run, now_s=time.time(), say=progress.say)
+        done = vault_tiers.tier(tiers, chosen, dry_run=dry_run, now_s=time.time())
     if json:
         _print({"vault": vault, **msgspec.to_builtins(done)})
     else:
