@@ -56,6 +56,7 @@ MODULES: Final = (
     "perfquery",
     "perftest",
     "redfish",
+    "scontrol",
     "sonic_config_db",
     "ufm_events",
 )

@@ -30,8 +30,8 @@ _NODE_KEYS: Final = (
 )
 _JOB_KEYS: Final = (
     "JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId HetJobOffset HetJobIdSet JobName UserId GroupId MCS_label Priority Nice"
-    " Account QOS WCKey JobState Reason Dependency Requeue Restarts BatchFlag Reboot ExitCode DerivedExitCode RunTime TimeLimit TimeMin SubmitTime"
-    " EligibleTime AccrueTime StartTime EndTime Deadline PreemptTime PreemptEligibleTime SuspendTime SecsPreSuspend LastSchedEval Scheduler"
+    " Account QOS WCKey JobState Reason Dependency Requeue Restarts BatchFlag Reboot ExitCode DerivedExitCode RunTime TimeLimit TimeMin"
+    " SubmitTime EligibleTime AccrueTime StartTime EndTime Deadline PreemptTime PreemptEligibleTime SuspendTime SecsPreSuspend LastSchedEval Scheduler"
     " Partition AllocNode:Sid ReqNodeList ExcNodeList NodeList SchedNodeList BatchHost NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T TRES"
     " ReqTRES AllocTRES Socks/Node NtasksPerN:B:S:C CoreSpec MinCPUsNode MinMemoryNode MinMemoryCPU MinTmpDiskNode Features DelayBoot"
     " OverSubscribe Contiguous Licenses LicensesAlloc Network Command WorkDir StdErr StdIn StdOut Power TresPerNode TresPerJob TresPerTask"
