@@ -410,3 +410,12 @@ def test_restore_to_a_place_that_cannot_be_made_says_so(shell: Shell) -> None:
     shell.save(b"x", step=1)
     shell("restore", "v", "train", "--to", "/proc/out", code=7)
     assert "another process" not in shell.err
+
+
+def test_V22_verify_names_a_file_once_however_many_of_its_blocks_are_hurt(shell: Shell) -> None:
+    saved = shell.save(os.urandom(12 << 20), step=1)
+    for pack in Path("v/data").rglob("*/*"):
+        pack.unlink()
+    hurts = [hurt for one in shell.json("verify", "v", code=1)["damages"] for hurt in one["hurts"]]
+    assert len(hurts) == 1
+    assert "blocks, 12582912 bytes, of w.bin in " + saved["id"] in hurts[0]

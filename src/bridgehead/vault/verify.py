@@ -11,7 +11,7 @@ import msgspec
 
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.kernel.ids import BlockId, PackId, WorkloadId
+from bridgehead.kernel.ids import BlockId, PackId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Receipt, Snapshot
 from bridgehead.vault.crypt.signing import check as check_signature
 from bridgehead.vault.drills import read_drill
@@ -31,11 +31,13 @@ from bridgehead.vault.memory import memory_bytes
 from bridgehead.vault.objects import WORKERS, Objects, parallel
 from bridgehead.vault.packindex import read_index
 from bridgehead.vault.packs import Entry, holds, read_table
+from bridgehead.vault.paths import shown
 from bridgehead.vault.receipts import lost_records
 from bridgehead.vault.records import Damaged, damaged
-from bridgehead.vault.snapshots import blocks_of, decode_snapshot, hurt
+from bridgehead.vault.snapshots import blocks_of, decode_snapshot, hurt, tensors_in
 from bridgehead.vault.vaultfile import VaultFile
 
+_NAMED: Final = 10
 _SAID: Final = 20
 """So many parts that a damage hurts are named one by one."""
 
@@ -218,12 +220,31 @@ def _needs(snapshots: list[Snapshot]) -> dict[BlockId, list[Snapshot]]:
 
 
 def _hurts(needs: Mapping[BlockId, list[Snapshot]], blocks: Collection[BlockId]) -> tuple[str, ...]:
-    found = [(snapshot, block) for block in sorted(blocks) for snapshot in needs.get(block, ())]
-    said = [hurt(snapshot, block) for snapshot, block in found[:_SAID]]
-    if len(found) > _SAID:
-        left = sorted({snapshot.id for snapshot, _ in found[_SAID:]})
-        said.append(f"{len(found) - _SAID} more parts of {', '.join(left[:_SAID])}{' and others' if len(left) > _SAID else ''}")
-    return tuple(said)
+    of: dict[SnapshotId, tuple[Snapshot, set[BlockId]]] = {}
+    for block in sorted(blocks):
+        for snapshot in needs.get(block, ()):
+            of.setdefault(snapshot.id, (snapshot, set()))[1].add(block)
+    found = [text for snapshot, bad in of.values() for text in _parts(snapshot, bad)]
+    more = [f"{len(found) - _SAID} more parts of these and other snapshots"] if len(found) > _SAID else []
+    return (*found[:_SAID], *more)
+
+
+def _parts(snapshot: Snapshot, bad: Collection[BlockId]) -> list[str]:
+    """A text for each file, whatever the number of its blocks."""
+    if len(bad) == 1:
+        return [hurt(snapshot, block) for block in bad]
+    texts, told = [], set()
+    for file in snapshot.files:
+        refs = [ref for ref in file.blocks if ref.block in bad or ref.stored in bad]
+        told |= {block for ref in refs for block in (ref.block, ref.stored)}
+        if len(refs) == 1:
+            texts.append(hurt(snapshot, refs[0].stored or refs[0].block))
+        elif refs:
+            size_bytes = sum(ref.size_bytes for ref in refs)
+            names = list(dict.fromkeys(name for ref in refs for name in tensors_in(file, ref)))
+            tensors = f" (tensor {', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''})" if names else ""
+            texts.append(f"{len(refs)} of {len(file.blocks)} blocks, {size_bytes} bytes, of {shown(file.path)}{tensors} in {snapshot.id}")
+    return texts + ([f"a part of {snapshot.id}"] if not told.issuperset(bad) else [])
 
 
 def kind_of(key: str) -> ObjectKind:
