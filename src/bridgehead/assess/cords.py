@@ -17,7 +17,7 @@ class Cords(msgspec.Struct, frozen=True):
     """The supplies of one node on its circuits.
 
     Attributes:
-        count: supplies on each circuit, sorted by id. Of a node whose number of supplies is unknown: 1 for each circuit that it may use.
+        count: supplies on each circuit that it may use, sorted by id. Of a node whose number of supplies is unknown: 1 for each of these.
         supplies: how many there are; None while unknown.
         lacks: what to ask before this can be relied on; empty when it was traced.
     """
@@ -42,7 +42,9 @@ def cords_of(node: Node, *, racks: Mapping[RackId, Rack], circuits: Mapping[Circ
         return Cords(dict.fromkeys(sorted(over), 1), None, asking.SUPPLIES)
     if named and len(named) == len(node.circuits) == node.supplies:
         return Cords(_counted(named), node.supplies)
-    return Cords(_counted([over[number % len(over)] for number in range(node.supplies)]), node.supplies, asking.CORDS)
+    # Where they are dealt by a guess, a circuit that gets none may still carry the node: it stands there with 0.
+    dealt = dict.fromkeys(over, 0) | _counted([over[number % len(over)] for number in range(node.supplies)])
+    return Cords(dict(sorted(dealt.items())), node.supplies, asking.CORDS)
 
 
 def _counted(circuits: list[CircuitId]) -> dict[CircuitId, int]:

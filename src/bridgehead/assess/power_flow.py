@@ -211,7 +211,7 @@ class Flow:
         if supplies is None or supplies == 1:
             return 0.0
         whole = sum(factor * cords.count[name] for name, factor in factors.items())
-        least = min(factors.get(name, 0.0) for name in cords.count)
+        least = min(factors.get(name, 0.0) for name, count in cords.count.items() if count)
         return (whole - least) / (supplies - 1)
 
     def _places_of(self, cords: Cords) -> list[tuple[Meter, dict[CircuitId, float]]]:
