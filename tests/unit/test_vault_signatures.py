@@ -140,5 +140,5 @@ def test_trust_lists(tmp_path: Path) -> None:
         with pytest.raises(BridgeheadError, match=happened) as raised:
             signing.read_trust(file)
         assert raised.value.code is ErrorCode.BAD_INPUT
-    with pytest.raises(BridgeheadError, match="No such file"):
+    with pytest.raises(BridgeheadError, match="absent: there is no such file"):
         signing.read_trust(tmp_path / "absent")

@@ -171,8 +171,10 @@ def read_trust(file: Path) -> dict[str, str]:
     """A list of trusted keys: on each line 64 hex digits and a name; ``#`` begins a comment. Raises BAD_INPUT."""
     try:
         lines = file.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _bad_list(f"{file}", f"{error}") from error
+    except OSError as error:
+        raise _bad_list(f"{file}", "there is no such file" if isinstance(error, FileNotFoundError) else f"{error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _bad_list(f"{file}", "it is no text") from error
     trusted = {}
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
