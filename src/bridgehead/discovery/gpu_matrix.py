@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -72,7 +73,7 @@ def heading_of(text: str, *, line: int) -> Heading | None:
     return Heading(line, tuple(devices), tuple(titles)) if len(devices) > 1 or titles else None
 
 
-def find(lines: list[str]) -> tuple[Heading, list[Row]] | None:
+def find(lines: Sequence[str]) -> tuple[Heading, list[Row]] | None:
     """The first heading and the rows of its devices; None where there is no heading."""
     heading: Heading | None = None
     rows: list[Row] = []

@@ -6,6 +6,7 @@ Pure. Case D05: ``[N/A]``, ``ERR!``, ``[Unknown Error]`` and a cut-off amount ne
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from bridgehead.discovery.parsing import UNKNOWN_WORDS, Capture, Statements, Yield, number_in
@@ -82,9 +83,10 @@ def plain(line: str) -> str:
     return _ESCAPES.sub("", line) if "\x1b" in line else line
 
 
-def head_lines(head: bytes) -> list[str]:
-    """Lines of the beginning of a capture, for recognising."""
-    return [plain(line) for line in head.decode("utf-8-sig", "replace").splitlines() if len(line) <= MAX_LINE_CHARS]
+@lru_cache(maxsize=4)
+def head_lines(head: bytes) -> tuple[str, ...]:
+    """Lines of the beginning of a capture, for recognising; one parser after the other asks for the same."""
+    return tuple(plain(line) for line in head.decode("utf-8-sig", "replace").splitlines() if len(line) <= MAX_LINE_CHARS)
 
 
 def unfinished_line(capture: Capture) -> int:
