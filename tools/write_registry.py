@@ -1,4 +1,4 @@
-"""Writes docs/reference/drivers.md, actions.md and discovery.md from the registries (wiring.py, parsers.py) and the option structs.
+"""Writes docs/reference/drivers.md, actions.md, discovery.md and checks.md from the registries (wiring.py, parsers.py, checks.py).
 
 With ``--check`` it writes nothing and ends with 1 when a page is not what it would write.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from bridgehead.app import wiring
+from bridgehead.app.checks import checks
 from bridgehead.app.parsers import parsers
 from bridgehead.discovery.merge import GAUGE_WORDS
 from bridgehead.kernel import shape as sh
@@ -82,6 +83,26 @@ Only attributes with one of these words between their dashes are gauges, of whic
 the note: GAUGES. Readings whose order in time is not known are a conflict.
 """
 
+CHECKS_HEAD = """\
+# Checks of an assessment
+
+<!-- Written by `make docs` from what the checks in src/bridgehead/assess declare; edit those. -->
+
+How to use them: [assess a destination](../how-to/assess-a-destination.md). Codes are stable. A *blocking* check decides the verdict when it
+fails or is unknown; a *warning* does not. Each finding carries the formula, all inputs with their sources, the state in which it is worst,
+and the requirements that it serves.
+
+## Three readings of headroom
+
+A site's `headroom` chooses how the policy's `margin` (20 %) is applied to a circuit; all three are among the inputs of each finding.
+
+| `headroom` | the load is at most |
+|---|---|
+| `continuous` (default) | (1 - margin) of what may flow for hours |
+| `rating` | what may flow for hours, and (1 - margin) of the breaker's rating |
+| `need` | what may flow for hours, divided by (1 + margin) |
+"""
+
 PORTS = {
     "scheduler": "The scheduler of a site: starts, watches and stops jobs.",
     "training": "How trainers of a site get orders and report: through [files](files-on-disk.md#control-folder).",
@@ -127,6 +148,15 @@ def discovery_page() -> str:
             cells = (f"`{one.subject}`", f"`{one.attribute}`", f"`{one.unit}`" if one.unit else "", one.meaning)
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         lines.append("")
+    return _joined(lines)
+
+
+def checks_page() -> str:
+    """The page of all checks."""
+    lines = [CHECKS_HEAD]
+    for check in checks():
+        lines += [f"## {check.code}", "", check.title, "", f"`{check.formula}`", ""]
+        lines += [f"{check.severity.value.capitalize()}. Serves {', '.join(check.requirement)}.", ""]
     return _joined(lines)
 
 
@@ -216,6 +246,7 @@ def main() -> int:
         REFERENCE / "drivers.md": drivers_page(),
         REFERENCE / "actions.md": actions_page(),
         REFERENCE / "discovery.md": discovery_page(),
+        REFERENCE / "checks.md": checks_page(),
     }
     if "--check" in sys.argv[1:]:
         stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -62,13 +62,13 @@ def test_dpu_port_description_and_lines() -> None:
 
 def as_list(document: dict[str, object]) -> dict[str, object]:
     """The shape where interfaces are a list of objects with one key."""
-    return {"lldp": {"interface": [{name: entry} for name, entry in document["lldp"]["interface"].items()]}}  # type: ignore[index]
+    return {"lldp": {"interface": [{name: entry} for name, entry in document["lldp"]["interface"].items()]}}
 
 
 def as_json0(document: dict[str, object]) -> dict[str, object]:
     """The shape where everything is a list."""
     interfaces = []
-    for name, entry in document["lldp"]["interface"].items():  # type: ignore[index]
+    for name, entry in document["lldp"]["interface"].items():
         [(system, chassis)] = entry["chassis"].items()
         addresses = chassis["mgmt-ip"] if isinstance(chassis["mgmt-ip"], list) else [chassis["mgmt-ip"]]
         port = {"id": [entry["port"]["id"]]}
@@ -95,7 +95,7 @@ def as_json0(document: dict[str, object]) -> dict[str, object]:
 
 @pytest.mark.parametrize("shape", [as_list, as_json0])
 def test_all_shapes_of_json_say_the_same(shape: object) -> None:
-    text = json.dumps(shape(json.loads(DPU)), indent=1)  # type: ignore[operator]
+    text = json.dumps(shape(json.loads(DPU)), indent=1)
     assert lldpctl.PARSER.recognises(text.encode())
     assert values(lldpctl.PARSER, text) == values(lldpctl.PARSER, DPU)
 

@@ -32,7 +32,7 @@ def test_two_nodes_of_one_nvlink_domain_with_eight_gpus() -> None:
     domain = "3fbfc98b-7f95-4749-ab11-bd351a2aab3e"
     assert found["node:node1", "nvlink-domain"].value == found["node:node2", "nvlink-domain"].value == domain
     assert found[f"nvlink-domain:{domain}", "nodes"].value == ("node1", "node2")
-    ids = [one for node in ("node1", "node2") for one in found[f"node:{node}", "netq-gpu-ids"].value or ()]  # type: ignore[union-attr]
+    ids = [one for node in ("node1", "node2") for one in found[f"node:{node}", "netq-gpu-ids"].value or ()]
     assert len(ids) == len(set(ids)) == 8
 
 

@@ -82,7 +82,7 @@ def test_E05_share_of_a_feed_needs_no_rounding() -> None:
     assert value(parsed, "site:?/device:node-1/supply:PS1", "connected-to") == "site:hall-1/device:rail-1/outlet:Out 1"
     load = value(parsed, "site:?/device:node-1/supply:PS1", "power-allocated")
     assert isinstance(load, int)
-    assert 100 * load / (volts * amps * share) == pytest.approx(27.777_777)  # type: ignore[operator]
+    assert 100 * load / (volts * amps * share) == pytest.approx(27.777_777)
     assert [one.reason for one in parsed.skipped] == ["'expected_upstream' is no list of objects that are read"]
 
 

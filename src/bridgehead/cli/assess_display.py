@@ -143,7 +143,7 @@ def _print_change(console: Console, before: Assessment, after: Assessment) -> No
             lines.append(Text.assemble(f"  {shown}: ", _state(was), " -> ", _state(now)))
     for line in lines:
         console.print(line)
-    console.print(f"{len(lines)} findings change")
+    console.print("1 finding changes" if len(lines) == 1 else f"{len(lines)} findings change")
 
 
 def _state(one: Finding | None) -> tuple[str, str]:

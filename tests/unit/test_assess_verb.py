@@ -1,0 +1,105 @@
+"""bridgehead assess: exit codes, JSON, places of inputs, what-if, faults of input (M5.3)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bridgehead.cli.main import call
+
+ROOT = Path(__file__).parents[2]
+ESTATE, POLICY = str(ROOT / "examples" / "estate.yaml"), str(ROOT / "examples" / "policy.yaml")
+VERDICTS = {"go": 0, "no-go": 1, "cannot-tell": 3}
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = call(["assess", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_json_holds_the_contract_and_says_where_each_input_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, ESTATE, "--policy", POLICY, "--json")
+    found = json.loads(out)
+    assert code == VERDICTS[found["verdict"]]
+    assert found["findings"]
+    for one in found["findings"]:
+        assert {"code", "subject", "status", "value", "limit", "margin", "unit", "formula", "inputs", "requirement"} <= set(one)
+        assert one["status"] in ("pass", "fail", "unknown")
+        assert one["requirement"], one["code"]
+        assert one["formula"], one["code"]
+        assert one["status"] != "fail" or one["remedy"], one["code"]
+        assert one["status"] != "unknown" or one["measurement"], one["code"]
+    settled = {entry for need in found["measurements_needed"] for entry in need["settles"]}
+    assert settled == {f"{one['code']} {one['subject']}" for one in found["findings"] if one["status"] == "unknown"}
+    placed = [given for one in found["findings"] for given in one["inputs"] if "line" in given]
+    assert placed
+    lines = {path: Path(path).read_text(encoding="utf-8").splitlines() for path in (ESTATE, POLICY)}
+    for given in placed:
+        key = given["source"].rpartition(".")[2]
+        shown = lines[given["file"]][given["line"] - 2 : given["line"]]  # a mapping begins with its first entry, below its key
+        assert any(key in line for line in shown), given
+
+
+def test_people_see_the_verdict_first_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, ESTATE, "--policy", POLICY)
+    assert out.startswith({0: "GO", 1: "NO-GO", 3: "CANNOT TELL"}[code])
+    assert "What would settle it" in out
+    _, risks, _ = run(capsys, ESTATE, "--policy", POLICY, "--risks")
+    assert "power-instability" in risks
+    _, calendar, _ = run(capsys, ESTATE, "--policy", POLICY, "--calendar")
+    assert "90 to 76 days before the move" in calendar
+
+
+def test_what_if_changes_one_value_and_not_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    before = Path(ESTATE).read_bytes()
+    code, out, _ = run(capsys, ESTATE, "--policy", POLICY, "--what-if", "sites.site-a.racks.r1.max_weight=100 kg", "--json")
+    found = json.loads(out)
+    assert code == VERDICTS[found["verdict"]] == 1
+    heavy = [one for one in found["findings"] if one["code"] == "SPACE-WEIGHT" and one["subject"] == "site-a/rack:r1"]
+    assert [one["status"] for one in heavy] == ["fail"]
+    assert [
+        one["status"] for one in found["before"]["findings"] if one["code"] == "SPACE-WEIGHT" and one["subject"] == "site-a/rack:r1"
+    ] != ["fail"]
+    _, text, _ = run(capsys, ESTATE, "--policy", POLICY, "--what-if", "sites.site-a.racks.r1.max_weight=100 kg")
+    assert "SPACE-WEIGHT site-a/rack:r1" in text
+    assert Path(ESTATE).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("assumption", "said"),
+    [
+        ("sites.site-a.rcks.r1.max_weight=1 t", "did you mean 'racks'"),
+        ("sites.site-a.racks.r1.max_weight=5 V", "max_weight"),
+        ("sites.site-a.racks.r1.max_weight", "PATH=VALUE"),
+        ("policy.margin=2 kg", "margin"),
+        ("sites.site-a.racks.r1.max_weight=[", "cannot be read"),
+    ],
+)
+def test_assumption_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str], assumption: str, said: str) -> None:
+    code, _, err = run(capsys, ESTATE, "--policy", POLICY, "--what-if", assumption)
+    assert code == 2
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--target", "site-c"), "there is no site 'site-c'"),
+        (("--source", "site-b", "--target", "site-b"), "both 'site-b'"),
+        (("--policy", "nowhere.yaml"), "nowhere.yaml"),
+    ],
+)
+def test_ends_that_are_not_there_are_refused(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
+    code, _, err = run(capsys, ESTATE, *words)
+    assert code == 2
+    assert said in err
+
+
+def test_work_at_one_of_two_sites_says_which_one_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, ESTATE, "--json")
+    assert (json.loads(out)["source"], json.loads(out)["target"]) == ("site-a", "site-b")
+    _, out, _ = run(capsys, ESTATE, "--target", "site-b", "--json")
+    assert json.loads(out)["target"] == "site-b"
