@@ -57,6 +57,7 @@ MODULES: Final = (
     "perftest",
     "redfish",
     "scontrol",
+    "slurm_json",
     "sonic_config_db",
     "ufm_events",
 )

@@ -20,7 +20,7 @@ SENTINELS: Final = {
 """Numbers that mean that there is no value, or no limit."""
 SENTINELS_16: Final = {65534: "NO_VAL16", 65535: "INFINITE16"}
 """The same of fields that have 16 bits, such as counts of CPUs."""
-NO_WORDS: Final = frozenset({"", "(null)", "null", "n/a", "n/s", "none", "unknown", "*", "invalid", "not_set", "(none)"})
+NO_WORDS: Final = frozenset({"", "(null)", "null", "n/a", "n/s", "none", "unknown", "*", "invalid", "not_set", "(none)", "none assigned"})
 """What Slurm prints where there is no word, in lower case."""
 UNLIMITED_WORDS: Final = frozenset({"unlimited", "infinite"})
 _FACTORS: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}

@@ -22,27 +22,29 @@ _TEXTS: Final = frozenset(
     {"OS", "Reason", "Comment", "AdminComment", "SystemComment", "Extra", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "JobName"}
 )
 _NODE_KEYS: Final = (
-    "NodeName Arch CoresPerSocket CPUAlloc CPUEfctv CPUErr CPUTot CPULoad AvailableFeatures ActiveFeatures Features Gres GresDrain GresUsed"
-    " NodeAddr NodeHostName Port Version OS RealMemory AllocMem FreeMem Sockets Boards MemSpecLimit CoreSpecCount CPUSpecList State"
-    " ThreadsPerCore TmpDisk Weight Owner MCS_label Partitions BootTime SlurmdStartTime LastBusyTime ResumeAfterTime CfgTRES AllocTRES"
-    " CapWatts CurrentWatts AveWatts LowestJoules ConsumedJoules ExtSensorsJoules ExtSensorsWatts ExtSensorsTemp Reason Comment Extra"
-    " InstanceId InstanceType NextState ReservationName Topology GRES"
+    "NodeName Arch CoresPerSocket CPUAlloc CPUEfctv CPUErr CPUTot CPULoad AvailableFeatures ActiveFeatures Features Gres GresDrain"
+    " GresUsed NodeAddr NodeHostName Port Version OS RealMemory AllocMem FreeMem Sockets Boards MemSpecLimit CoreSpecCount CPUSpecList"
+    " State ThreadsPerCore TmpDisk Weight Owner MCS_label Partitions BootTime SlurmdStartTime LastBusyTime ResumeAfterTime CfgTRES"
+    " AllocTRES CapWatts CurrentWatts AveWatts LowestJoules ConsumedJoules ExtSensorsJoules ExtSensorsWatts ExtSensorsTemp Reason"
+    " Comment Extra InstanceId InstanceType NextState ReservationName Topology GRES"
 )
 _JOB_KEYS: Final = (
     "JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId HetJobOffset HetJobIdSet JobName UserId GroupId MCS_label Priority Nice"
-    " Account QOS WCKey JobState Reason Dependency Requeue Restarts BatchFlag Reboot ExitCode DerivedExitCode RunTime TimeLimit TimeMin"
-    " SubmitTime EligibleTime AccrueTime StartTime EndTime Deadline PreemptTime PreemptEligibleTime SuspendTime SecsPreSuspend LastSchedEval Scheduler"
-    " Partition AllocNode:Sid ReqNodeList ExcNodeList NodeList SchedNodeList BatchHost NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T TRES"
-    " ReqTRES AllocTRES Socks/Node NtasksPerN:B:S:C CoreSpec MinCPUsNode MinMemoryNode MinMemoryCPU MinTmpDiskNode Features DelayBoot"
-    " OverSubscribe Contiguous Licenses LicensesAlloc Network Command WorkDir StdErr StdIn StdOut Power TresPerNode TresPerJob TresPerTask"
-    " TresPerSocket MemPerTres CpusPerTres TresBind TresFreq MailUser MailType Comment AdminComment SystemComment Switches Reservation Gres"
-    " Shared BurstBuffer Nodes CPU_IDs Mem GRES GresEnforceBind Container Prefer SubmitLine KillOInInvalidDependent Cluster"
+    " Account QOS WCKey JobState Reason Dependency Requeue Restarts BatchFlag Reboot ExitCode DerivedExitCode RunTime TimeLimit"
+    " TimeMin SubmitTime EligibleTime AccrueTime StartTime EndTime Deadline PreemptTime PreemptEligibleTime SuspendTime SecsPreSuspend"
+    " LastSchedEval Scheduler Partition AllocNode:Sid ReqNodeList ExcNodeList NodeList SchedNodeList BatchHost NumNodes NumCPUs"
+    " NumTasks CPUs/Task ReqB:S:C:T TRES ReqTRES AllocTRES Socks/Node NtasksPerN:B:S:C CoreSpec MinCPUsNode MinMemoryNode MinMemoryCPU"
+    " MinTmpDiskNode Features DelayBoot OverSubscribe Contiguous Licenses LicensesAlloc Network Command WorkDir StdErr StdIn StdOut"
+    " Power TresPerNode TresPerJob TresPerTask TresPerSocket MemPerTres CpusPerTres TresBind TresFreq MailUser MailType Comment"
+    " AdminComment SystemComment Switches Reservation Gres Shared BurstBuffer Nodes CPU_IDs Mem GRES GresEnforceBind Container Prefer"
+    " SubmitLine KillOInInvalidDependent Cluster"
 )
 _PARTITION_KEYS: Final = (
-    "PartitionName AllowGroups DenyAccounts AllowAccounts AllowQos DenyQos AllocNodes Default QoS DefaultTime DisableRootJobs ExclusiveUser"
-    " ExclusiveTopo GraceTime Hidden MaxNodes MaxTime MinNodes LLN MaxCPUsPerNode MaxCPUsPerSocket Nodes PriorityJobFactor PriorityTier"
-    " RootOnly ReqResv OverSubscribe OverTimeLimit PreemptMode State TotalCPUs TotalNodes SelectTypeParameters JobDefaults DefMemPerNode"
-    " DefMemPerCPU MaxMemPerNode MaxMemPerCPU TRES TRESBillingWeights Topology Alternate ResumeTimeout SuspendTimeout SuspendTime"
+    "PartitionName AllowGroups DenyAccounts AllowAccounts AllowQos DenyQos AllocNodes Default QoS DefaultTime DisableRootJobs"
+    " ExclusiveUser ExclusiveTopo GraceTime Hidden MaxNodes MaxTime MinNodes LLN MaxCPUsPerNode MaxCPUsPerSocket Nodes"
+    " PriorityJobFactor PriorityTier RootOnly ReqResv OverSubscribe OverTimeLimit PreemptMode State TotalCPUs TotalNodes"
+    " SelectTypeParameters JobDefaults DefMemPerNode DefMemPerCPU MaxMemPerNode MaxMemPerCPU TRES TRESBillingWeights Topology"
+    " Alternate ResumeTimeout SuspendTimeout SuspendTime"
 )
 _KEYS: Final = {
     "NodeName": frozenset(_NODE_KEYS.split()),
