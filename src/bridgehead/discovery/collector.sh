@@ -86,6 +86,7 @@ keep() {
     file=$1
     name=${file%.*}
     shift
+    rm -f "$file" # of an earlier collection
     if ! command -v "$1" > /dev/null 2>&1; then
         note "$name" missing
         return
@@ -107,6 +108,7 @@ keep() {
 # keep_root: the same, for what only root may do.
 keep_root() {
     if [ "$(id -u)" -ne 0 ] && command -v "$2" > /dev/null 2>&1; then
+        rm -f "$1"
         note "${1%.*}" needs-root
     else
         keep "$@"
@@ -138,13 +140,16 @@ keep lspci.txt lspci -nn
 keep_root dmidecode.txt dmidecode
 keep_root ipmitool-sensor.txt ipmitool sensor
 keep_root ipmitool-power.txt ipmitool dcmi power reading
+keep_root ipmitool-fru.txt ipmitool fru
 keep lsblk.json lsblk -J -b -O
 keep mounts.txt cat /proc/mounts
 keep scontrol-node.txt scontrol show node -o
+keep scontrol-job.txt scontrol show job -o
 keep scontrol-partition.txt scontrol show partition -o
 keep squeue.json squeue --json
 keep sinfo.json sinfo --json
 keep kubectl-nodes.json kubectl get nodes -o json --request-timeout=20s
+keep kubectl-pods.json kubectl get pods --all-namespaces -o json --request-timeout=20s
 keep dmesg.txt dmesg -T
 
 rm -f .pid.* .code.* .errors
