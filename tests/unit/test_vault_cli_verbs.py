@@ -386,32 +386,6 @@ def test_error_does_not_tell_keys_that_stand_in_an_address(shell: Shell, address
     assert "hush" not in shell.err
 
 
-def test_forget_does_not_guess_which_and_says_that_a_replica_brings_it_back(shell: Shell) -> None:
-    saved = [shell.save(os.urandom(100), step=step)["id"] for step in (1, 2)]
-    shell("init", "w")
-    shell("replicate", "v", "w")
-    for name in ("train", "train@latest"):
-        shell("forget", "v", name, code=2)
-        assert saved[1] in shell.err
-    assert "replication" in shell("forget", "v", "train@1")
-    assert shell.json("forget", "v", "train", "--yes")["forgotten"] == saved[1]
-    shell("replicate", "w", "v")
-    assert {one["id"] for one in shell.json("list", "v")["snapshots"]} == set(saved), "what the output said"
-
-
-def test_save_of_a_path_that_is_not_there_says_so(shell: Shell) -> None:
-    for paths in (["nope"], ["v/../nope", "v/vault.json"]):
-        shell("save", "v", *paths, "--workload", "train", "--step", "1", code=2)
-        assert "there is no such file or folder" in shell.err
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nothing can be made")
-def test_restore_to_a_place_that_cannot_be_made_says_so(shell: Shell) -> None:
-    shell.save(b"x", step=1)
-    shell("restore", "v", "train", "--to", "/proc/out", code=7)
-    assert "another process" not in shell.err
-
-
 def test_V22_verify_names_a_file_once_however_many_of_its_blocks_are_hurt(shell: Shell) -> None:
     saved = shell.save(os.urandom(12 << 20), step=1)
     for pack in Path("v/data").rglob("*/*"):

@@ -1,4 +1,4 @@
-"""``bridgehead vault retain``, ``hold``, ``tier``, ``drill`` and ``courier`` (R6, R7, R12, R13, M9.3)."""
+"""``bridgehead vault forget``, ``retain``, ``hold``, ``tier``, ``drill`` and ``courier`` (R6, R7, R12, R13, M9.3)."""
 
 from __future__ import annotations
 
@@ -255,3 +255,28 @@ def test_M9_3_plan_says_which_is_quicker(shell: Shell) -> None:
     assert not shell.json(*words, "--rate", "10 Gbps")["courier_wins"]
     shell(*words, "--rate", "0 Gbps", code=2)
     shell(*words, "--rate", "1 Gbps", "--parity", "3", code=2)
+
+
+def test_forget_does_not_guess_which_and_says_that_a_replica_brings_it_back(shell: Shell) -> None:
+    saved = [info.id for info in reversed(open_vault("v").list(WorkloadId("train")))]
+    shell("init", "w")
+    shell("replicate", "v", "w")
+    for name in ("train", "train@latest"):
+        shell("forget", "v", name, code=2)
+        assert saved[-1] in shell.err
+    assert "replication" in shell("forget", "v", "train@1")
+    assert shell.json("forget", "v", "train", "--yes")["forgotten"] == saved[-1]
+    shell("replicate", "w", "v")
+    assert {one["id"] for one in shell.json("list", "v")["snapshots"]} == set(saved), "what the output said"
+
+
+def test_save_of_a_path_that_is_not_there_says_so(shell: Shell) -> None:
+    for paths in (["nope"], ["v/../nope", "v/vault.json"]):
+        shell("save", "v", *paths, "--workload", "train", "--step", "1", code=2)
+        assert "there is no such file or folder" in shell.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nothing can be made")
+def test_restore_to_a_place_that_cannot_be_made_says_so(shell: Shell) -> None:
+    shell("restore", "v", "train", "--to", "/proc/out", code=7)
+    assert "another process" not in shell.err

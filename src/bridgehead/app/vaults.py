@@ -134,10 +134,12 @@ def repair(place: str, *, like: str | None, moved: Moved) -> tuple[Repaired, boo
     return open_vault(place, moved=moved).repair(), remade
 
 
-def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = None, pack_bytes: int = PACK_BYTES) -> tuple[Vault, bool]:
+def init_vault(
+    place: str, *, like: Vault | None = None, key: Founding | None = None, pack_bytes: int = PACK_BYTES, replica: bool = False
+) -> tuple[Vault, bool]:
     """Make a vault; False: it was there already, and was left as it is. Raises BAD_USAGE when the directory holds something else.
 
-    With ``like`` it has the features of another one; ``key`` makes it an encrypted one.
+    With ``like`` it has the features of another one, and with ``replica`` is the replica of that; ``key`` makes it an encrypted one.
     """
     folder = folder_of(place)
     store = store_of(place)
@@ -160,7 +162,8 @@ def init_vault(place: str, *, like: Vault | None = None, key: Founding | None = 
             )
         if like is None:
             return Vault.init(store, codec=True, key=key, pack_bytes=pack_bytes), True
-        return Vault.init(store, codec=like.file.encodes, pack_bytes=like.file.pack_bytes, key=key), True
+        replica_of = like.file.id if replica else ""
+        return Vault.init(store, codec=like.file.encodes, pack_bytes=like.file.pack_bytes, key=key, replica_of=replica_of), True
 
 
 class Saved(msgspec.Struct, frozen=True):

@@ -388,8 +388,6 @@ def _refuse_inside(vault: str, to: str) -> None:
 
 app.command("bridgehead.cli.vault_init:init", name="init", help="Make VAULT. Does nothing when it is a vault already.")
 app.command("bridgehead.cli.vault_keys:app", name="keys", help="Who can open an encrypted vault; who signs snapshots.")
-
-
 vault_space.register(app)
 app.command("bridgehead.cli.vault_watch:watch", name="watch", help="Save each checkpoint that a trainer writes, as soon as it is whole.")
 app.command("bridgehead.cli.vault_watch:alarms", name="alarms", help="Saves that succeeded and are wrong: frozen, missing, NaN.")

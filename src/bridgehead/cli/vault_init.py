@@ -19,6 +19,7 @@ def init(
     encrypt: Annotated[bool, Parameter(negative="")] = False,
     recipient: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     like: str | None = None,
+    replica_of: str | None = None,
     pack_size: str | None = None,
     json: JsonOption = False,
 ) -> int:
@@ -29,12 +30,17 @@ def init(
         encrypt: fail when there is no key; with BRIDGEHEAD_PASSPHRASE, --key-file or --recipient it is encrypted anyway.
         recipient: encrypt it for this age recipient (age1...); may be given several times.
         like: another vault; the new one has its features, pack size and keys, so that it can be replicated between them.
+        replica_of: as --like, and the new one is its replica: `vault collect` frees nothing there that this vault still needs.
         pack_size: a pack is closed at this size, up to 256 MiB; default 32 MiB. Smaller ones suit a slow line, larger ones a distant store.
     """
     import os
 
-    from bridgehead.app.vaults import init_vault, open_vault
+    from bridgehead.app.vaults import init_vault, open_vault, usage
 
+    if like is not None and replica_of is not None:
+        happened = "both name the vault that the new one shall be like"
+        raise usage("make a vault", subject="--like and --replica-of", happened=happened, remedy="Give one of them.")
+    replica, like = replica_of is not None, like or replica_of
     pack_bytes = _pack_bytes(pack_size, like=like)
     other = None if like is None else open_vault(like)
     key = None
@@ -42,10 +48,11 @@ def init(
         from bridgehead.app.vault_keys import founding  # brings cryptography and age, which plain vaults do without
 
         key = founding(encrypt=encrypt, recipients=recipient, like=other)
-    made, created = init_vault(vault, like=other, key=key, pack_bytes=pack_bytes)
+    made, created = init_vault(vault, like=other, key=key, pack_bytes=pack_bytes, replica=replica)
     readers = [one.words for one in key.recipients] if key is not None and created else []
     if json:
         found = {"vault": vault, "id": made.file.id, "created": created, "encrypted": made.file.sealed, "recipients": readers}
+        found |= {"replica_of": made.file.replica_of} if made.file.replica_of else {}
         print(msgspec.json.encode(found).decode())
     else:
         print(f"{vault} is {'now a vault' if created else 'a vault already; nothing was changed'}")

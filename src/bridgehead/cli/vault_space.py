@@ -52,6 +52,7 @@ def collect(
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     evict: Annotated[bool, Parameter(negative="")] = False,
     wait: Annotated[str, Parameter(show_default=True)] = "10 s",
+    source: str | None = None,
     json: JsonOption = False,
 ) -> int:
     """Free the space of what no snapshot in VAULT needs. Safe while others save, copy and restore: they wait for a moment.
@@ -61,6 +62,7 @@ def collect(
         dry_run: only say what would be freed.
         evict: set writers aside that do not end within --wait: they are refused at their commit, and have to save again.
         wait: how long to wait for those who are writing.
+        source: of a replica, the vault that it is the replica of; what that one still needs is kept.
     """
     from bridgehead.app import vaults
     from bridgehead.cli.vault_display import Progress, counted, size
@@ -68,7 +70,8 @@ def collect(
 
     wait_s = parse_duration(wait)
     with Progress("collecting"), vaults.damage_named(vault), vaults.space_named():
-        done = vaults.open_vault(vault).collect(dry_run=dry_run, evict=evict, wait_s=wait_s)
+        other = vaults.open_vault(source) if source is not None else None
+        done = vaults.open_vault(vault).collect(dry_run=dry_run, evict=evict, wait_s=wait_s, source=other)
     if json:
         print(msgspec.json.encode({"vault": vault, **msgspec.to_builtins(done)}).decode())
         return ExitCode.DONE

@@ -13,7 +13,7 @@ import msgspec
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
-from bridgehead.model.snapshot import Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
+from bridgehead.model.snapshot import BlockRef, Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.catalog import Catalog, Survey
 from bridgehead.vault.collect import Collected, collect
@@ -22,7 +22,7 @@ from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.gate import WAIT_S
 from bridgehead.vault.holds import forget_unless_held
 from bridgehead.vault.layout import RESERVE_BYTES, RESERVE_KEY, VAULT_KEY, SnapshotName, receipt_key, snapshot_name
-from bridgehead.vault.objects import PACK_BYTES, Objects
+from bridgehead.vault.objects import PACK_BYTES, Objects, refuse
 from bridgehead.vault.receipts import give_receipt, read_receipt, receipt_names
 from bridgehead.vault.repair import Repaired, repair
 from bridgehead.vault.replicate import Place
@@ -31,6 +31,7 @@ from bridgehead.vault.save import SaveOrder, SaveResult, save
 from bridgehead.vault.sharded_restore import restore_share
 from bridgehead.vault.shards import Group, PartOrder, PartSaved, commit_parts, save_part, waiting_blocks
 from bridgehead.vault.sharing import Shard, Share
+from bridgehead.vault.snapshots import blocks_of
 from bridgehead.vault.sources import Files, Source, sources_of
 from bridgehead.vault.typed import Wanted, load_tensors
 from bridgehead.vault.vaultfile import VaultFile, create, read
@@ -78,15 +79,21 @@ class Vault:
         codec: bool = False,
         pack_bytes: int = PACK_BYTES,
         key: Founding | None = None,
+        replica_of: str = "",
         now_s: Callable[[], float] = time.time,
     ) -> Vault:
-        """Make a vault in an empty store; with ``codec`` it encodes its blocks, with ``key`` it is sealed. What a slow line carries at
-        once is one pack.
+        """Make a vault in an empty store; with ``codec`` it encodes its blocks, with ``key`` it is sealed, with ``replica_of`` (the id of a
+        vault) it is the replica of that one. What a slow line carries at once is one pack.
 
         Raises Conflict when there is one, Permanent when the store cannot hold one."""
         if key is None:
-            return cls(blobs, create(blobs, now_s=now_s(), codec=codec, pack_bytes=pack_bytes), now_s=now_s)
-        return cls(blobs, _create_sealed(blobs, key, codec=codec, pack_bytes=pack_bytes, now_s=now_s()), ring=key.ring, now_s=now_s)
+            return cls(blobs, create(blobs, now_s=now_s(), codec=codec, pack_bytes=pack_bytes, replica_of=replica_of), now_s=now_s)
+        return cls(
+            blobs,
+            _create_sealed(blobs, key, codec=codec, pack_bytes=pack_bytes, replica_of=replica_of, now_s=now_s()),
+            ring=key.ring,
+            now_s=now_s,
+        )
 
     @classmethod
     def open(cls, blobs: Blobs, *, key: Credentials | None = None, now_s: Callable[[], float] = time.time) -> Vault:
@@ -261,11 +268,28 @@ class Vault:
                 self._objects.blobs.delete(receipt_key(site, snapshot))
         self._objects.blobs.delete(signature_key(snapshot))
 
-    def collect(self, *, dry_run: bool = False, evict: bool = False, wait_s: float = WAIT_S) -> Collected:
-        """Free the space of what no snapshot needs. See ``collect.collect``."""
-        return collect(
-            self._objects, roots=lambda: waiting_blocks(self._objects, now_s=self._now_s()), dry_run=dry_run, evict=evict, wait_s=wait_s
-        )
+    def collect(self, *, dry_run: bool = False, evict: bool = False, wait_s: float = WAIT_S, source: Vault | None = None) -> Collected:
+        """Free the space of what no snapshot needs. See ``collect.collect``.
+
+        Args:
+            source: of a replica, the vault that it is the replica of: what that one's snapshots need is kept, too.
+
+        Raises Permanent for a replica without its source.
+        """
+        _check_source(self, source)
+
+        def roots() -> Iterator[BlockRef]:
+            yield from waiting_blocks(self._objects, now_s=self._now_s())
+            if source is not None:
+                yield from source.needed()
+
+        return collect(self._objects, roots=roots, dry_run=dry_run, evict=evict, wait_s=wait_s)
+
+    def needed(self) -> Iterator[BlockRef]:
+        """All blocks that its snapshots need, as often as they do. Raises Damaged when a record cannot be read: then nobody can tell."""
+        for workload in self.workloads():
+            for name in self.names(workload):
+                yield from blocks_of(self.snapshot(name.id))
 
     def repair(self) -> Repaired:
         """Make the index anew from the packs. See ``repair.repair``."""
@@ -307,13 +331,28 @@ def _unlocked(blobs: Blobs, file: VaultFile, key: Credentials | None) -> KeyRing
     return None
 
 
-def _create_sealed(blobs: Blobs, key: Founding, *, codec: bool, pack_bytes: int, now_s: float) -> VaultFile:
+def _check_source(vault: Vault, source: Vault | None) -> None:
+    """A replica must not lose what its source relies on: receipts say that it is here (R4)."""
+    wanted, given = vault.file.replica_of, source.file.id if source is not None else ""
+    if wanted == given:
+        return
+    if not wanted:
+        happened, remedy = "it is no replica, and a source was given", "Leave the source out."
+    else:
+        happened = f"it is the replica of vault {wanted}, " + (
+            f"and the source that was given is vault {given}" if given else "which may still need it"
+        )
+        remedy = "Give the vault that it is the replica of (`bridgehead vault collect REPLICA --source SOURCE`)."
+    raise refuse(happened, tried="collect", subject=f"vault {vault.file.id}", remedy=remedy)
+
+
+def _create_sealed(blobs: Blobs, key: Founding, *, codec: bool, pack_bytes: int, replica_of: str, now_s: float) -> VaultFile:
     from bridgehead.vault.crypt.keys import found_family, sealed
 
     def before() -> None:
         if blobs.size(VAULT_KEY) is None:  # else it is refused, and gets no recipients of ours
             found_family(blobs, key.ring, key.recipients)
 
-    file = create(blobs, now_s=now_s, codec=codec, pack_bytes=pack_bytes, family=key.ring.family, before=before)
+    file = create(blobs, now_s=now_s, codec=codec, pack_bytes=pack_bytes, family=key.ring.family, replica_of=replica_of, before=before)
     sealed(blobs, key.ring)[0].put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
     return file

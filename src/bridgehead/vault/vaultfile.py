@@ -51,6 +51,7 @@ class VaultFile(msgspec.Struct, frozen=True):
         id: 32 hex digits, drawn when the vault was made.
         pack_bytes: a pack is closed when it has so many bytes.
         family: vaults of one family can read each other's packs; empty for those that are not sealed.
+        replica_of: id of the vault that this one is the replica of: it collects nothing that the other still needs. Empty for a writer.
     """
 
     format: int
@@ -59,6 +60,7 @@ class VaultFile(msgspec.Struct, frozen=True):
     created_s: float
     pack_bytes: int = PACK_BYTES
     family: str = ""
+    replica_of: str = ""
 
     @property
     def encodes(self) -> bool:
@@ -78,6 +80,7 @@ def create(
     codec: bool = False,
     pack_bytes: int = PACK_BYTES,
     family: str = "",
+    replica_of: str = "",
     before: Callable[[], None] = lambda: None,
 ) -> VaultFile:
     """Make a vault in an empty place; a sealed one with a ``family``, whose keys ``before`` puts there.
@@ -87,7 +90,7 @@ def create(
     _probe(blobs)
     before()
     features = (PACKS, *((CODEC,) if codec else ()), *((SEALED,) if family else ()))
-    file = VaultFile(FORMAT, features, secrets.token_hex(16), now_s, pack_bytes=pack_bytes, family=family)
+    file = VaultFile(FORMAT, features, secrets.token_hex(16), now_s, pack_bytes=pack_bytes, family=family, replica_of=replica_of)
     if not family:  # in a sealed vault it has a sealed name
         blobs.put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
     if not blobs.put_new(VAULT_KEY, encode(file)):
