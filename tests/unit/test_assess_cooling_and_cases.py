@@ -25,7 +25,7 @@ def near(value: float) -> object:
 
 
 def scope(**parts: object) -> Scope:
-    site = Site(SiteId("s"), **parts)  # type: ignore[arg-type]
+    site = Site(SiteId("s"), **parts)  # type: ignore[arg-type]  # fields by name
     return Scope(Estate("e", (site,)), Policy(name="p", source=SiteId("-"), target=site.id), source=None, target=site)
 
 
