@@ -58,6 +58,7 @@ MODULES: Final = (
     "redfish",
     "scontrol",
     "slurm_json",
+    "slurm_tables",
     "sonic_config_db",
     "ufm_events",
 )

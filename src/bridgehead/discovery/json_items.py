@@ -55,17 +55,34 @@ def items_of(capture: Capture, keys: frozenset[str]) -> Iterator[tuple[str, Item
         line += data.count(b"\n", counted, max(offset, counted))
         counted = max(offset, counted)
         if key not in keys or text[:1] != b"[":
-            yield key, Item({"": msgspec.json.decode(text)}, b"", line)
+            value = _value(text)
+            if not isinstance(value, _Broken):
+                yield key, Item({"": value}, b"", line)
             continue
         for part in msgspec.json.decode(text, type=list[msgspec.Raw]):
             one = bytes(part)
             offset = data.find(one, counted)
             line += data.count(b"\n", counted, max(offset, counted))
             counted = max(offset, counted)
-            values = msgspec.json.decode(one)
-            if isinstance(values, dict):
+            values = _value(one)
+            if isinstance(values, _Broken):
+                yield key, Unreadable(line, f"an item of {key!r} is broken: {values.reason}")
+            elif isinstance(values, dict):
                 yield key, Item(values, one, line)
             else:
                 yield key, Unreadable(line, f"an item of {key!r} is no object")
             counted += len(one)
             line += one.count(b"\n")
+
+
+class _Broken(msgspec.Struct, frozen=True):
+    """Text that is no text inside an item whose brackets match."""
+
+    reason: str
+
+
+def _value(data: bytes) -> Any | _Broken:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        return _Broken(str(error))

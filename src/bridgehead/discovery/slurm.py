@@ -71,7 +71,7 @@ def gpus_in(text: str) -> Gpus | None:
     """
     bare: int | None = None
     typed: dict[str, int] = {}
-    for part in _parts(text):
+    for part in map(str.strip, parts(text)):
         found = _GPU.fullmatch(part)
         if found is None:
             if part.startswith(("gpu", "gres/gpu", "gres:gpu")) and not part.startswith(
@@ -160,15 +160,15 @@ def state_of(value: Any, flags: Any = ()) -> str:
     return "+".join(dict.fromkeys(found))
 
 
-def _parts(text: str) -> list[str]:
-    """The parts between the commas that are in no parentheses."""
+def parts(text: str) -> list[str]:
+    """The parts between the commas that are in no parentheses or brackets."""
     found, start, depth = [], 0, 0
-    for sign in re.finditer(r"[(),]", text):
-        if sign[0] == "(":
+    for sign in re.finditer(r"[()\[\],]", text):
+        if sign[0] in "([":
             depth += 1
-        elif sign[0] == ")":
+        elif sign[0] in ")]":
             depth = max(0, depth - 1)
         elif depth == 0:
             found.append(text[start : sign.start()])
             start = sign.end()
-    return [part.strip() for part in (*found, text[start:]) if part.strip()]
+    return [*found, text[start:]]

@@ -107,7 +107,7 @@ def _accounted(say: SlurmFacts, subject: str, item: Item) -> None:
 
 def _tres(say: SlurmFacts, subject: str, tres: dict[str, Any], *, line: int) -> None:
     """What is allocated, else what is asked for; a GPU has an entry without a type and perhaps one for each type."""
-    held = next((tres[key] for key in ("allocated", "requested") if isinstance(tres.get(key), list) and tres[key]), [])
+    held: list[Any] = next((tres[key] for key in ("allocated", "requested") if isinstance(tres.get(key), list) and tres[key]), [])
     entries = [one for one in held if isinstance(one, dict)]
     if not entries:
         return
