@@ -57,8 +57,10 @@ MODULES: Final = (
     "perftest",
     "redfish",
     "scontrol",
+    "slurm_exporter",
     "slurm_json",
     "slurm_tables",
+    "slurm_topology",
     "sonic_config_db",
     "ufm_events",
 )

@@ -208,6 +208,7 @@ NODE_YIELDS: Final = _yields(
     ("boot-time-local", "", "in the local time of the cluster"),
     ("power-draw", "W", "of the whole node, as Slurm's plug-in measures it"),
 )
+BRIEF: Final = Yield("node:*", "scheduler-state-brief", "", "state in the words of sinfo, without the signs behind it")
 JOB_YIELDS: Final = _yields(
     "job:*",
     ("state", "", "state with its flags"),

@@ -9,7 +9,7 @@ from bridgehead.discovery.columns import Cell, Heading, by_dashes, cells, headin
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Yield
 from bridgehead.discovery.slurm import parts
 from bridgehead.discovery.slurm_columns import JOB_NAMES, NODE_NAMES, state_job_row, state_node_row
-from bridgehead.discovery.slurm_facts import JOB_YIELDS, NODE_YIELDS, PARTITION_YIELDS, STEP_YIELDS, SlurmFacts
+from bridgehead.discovery.slurm_facts import BRIEF, JOB_YIELDS, NODE_YIELDS, PARTITION_YIELDS, STEP_YIELDS, SlurmFacts
 
 _TOOL: Final = "slurm-tables"
 _SIGNS: Final = "|,;\t"
@@ -134,7 +134,7 @@ PARSER = Parser(
         *JOB_YIELDS,
         *STEP_YIELDS,
         *PARTITION_YIELDS,
-        Yield("node:*", "scheduler-state-brief", "", "state in the words of sinfo, without the signs behind it"),
+        BRIEF,
         Yield("node:*", "in-partition:*", "", "that it is in this partition; others may not have been listed"),
     ),
 )
