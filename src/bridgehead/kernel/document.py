@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, assert_never
 
 import msgspec
-import yaml
 
 from bridgehead.kernel.decode import BAD, Codec, Decoder
-from bridgehead.kernel.located import BadFile, Fault, Mark, Path, compose
+from bridgehead.kernel.located import BadFile, Fault, Mark, Node, Path, compose
 from bridgehead.kernel.phrase import describe
 from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.shape import (
@@ -31,6 +30,7 @@ from bridgehead.kernel.shape import (
     fields_of,
     shape_of,
 )  # fmt: skip
+from bridgehead.kernel.yamltext import yaml_text
 
 T = TypeVar("T")
 
@@ -58,7 +58,19 @@ def read_document(
 
     Raises BadFile with all faults.
     """
-    node = compose(text, file=file, what=what)
+    return read_node(compose(text, file=file, what=what), kind, file=file, what=what, codecs=codecs, check=check)
+
+
+def read_node(
+    node: Node | None,
+    kind: type[T],
+    *,
+    file: str,
+    what: str,
+    codecs: Mapping[type, Codec] | None = None,
+    check: Callable[[T, Decoder], None] = no_check,
+) -> tuple[T, Mapping[Path, Mark]]:
+    """As ``read_document``, of a tree: that of a text, or of ``located.node_of``."""
     shape: Shape = shape_of(kind)  # type: ignore[arg-type]  # mypy does not see that a type is hashable
     if node is None:
         raise BadFile(what, file=file, faults=[Fault(file, 1, 1, "", "the file is empty", f"expected {describe(shape)}")])
@@ -144,29 +156,6 @@ def _union_to_file(value: Any, shape: UnionShape, codecs: Mapping[type, Codec]) 
     return to_file(value, shape.scalar, codecs=codecs)
 
 
-_FLOW_WIDTH = 80
-
-
-class _Dumper(yaml.SafeDumper):
-    """Block style, lists indented under their key; short lists of words in one line."""
-
-    def short_list(self, data: list[Any]) -> yaml.SequenceNode:
-        """In brackets when it is short."""
-        short = all(not isinstance(item, list | dict) for item in data) and sum(len(str(item)) + 2 for item in data) <= _FLOW_WIDTH
-        return self.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=short)
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Never write a list at the indent of its key."""
-        super().increase_indent(flow, False)
-
-    def ignore_aliases(self, _data: Any) -> bool:
-        """Repeat values instead of naming them."""
-        return True
-
-
-_Dumper.add_representer(list, _Dumper.short_list)
-
-
 def dump(data: Any) -> str:
     """YAML for people: block style, keys in the given order, no aliases."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=False)
+    return yaml_text(data)

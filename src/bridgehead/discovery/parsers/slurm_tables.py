@@ -32,7 +32,7 @@ def recognises(head: bytes) -> bool:
     lines = [line for line in head.decode("utf-8-sig", "replace").splitlines()[:40] if line.strip()]
     if any(_columns(line) for line in lines):
         return True
-    bare = [line for line in lines if _BARE.fullmatch(line)]
+    bare = [line for line in lines if ("gpu:" in line or "(null)" in line) and _BARE.fullmatch(line)]
     return len(bare) * 2 > len(lines) and any("gpu:" in line for line in bare)
 
 
