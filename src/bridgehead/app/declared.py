@@ -19,13 +19,13 @@ import msgspec
 from bridgehead.app.runbook_files import read_text
 from bridgehead.app.wiring import driver_options
 from bridgehead.discovery.draft_rooms import Waiting
-from bridgehead.kernel.document import dump, to_file
+from bridgehead.kernel.document import to_file
 from bridgehead.kernel.ids import SiteId
 from bridgehead.kernel.located import BadFile, Fault, Mapping, Node, Scalar, Sequence, compose
 from bridgehead.kernel.shape import shape_of
 from bridgehead.model.difference import Difference, differences
 from bridgehead.model.estate import Estate
-from bridgehead.model.estatefile import estate_data, read_estate
+from bridgehead.model.estatefile import estate_data, read_estate_data
 from bridgehead.model.power import Circuit
 
 WHAT = "declared facts"
@@ -64,8 +64,9 @@ def complete(estate: Estate, declared: Path, *, waiting: Waits = MappingProxyTyp
         _wire(found["sites"][site], circuits, _at(said, "sites", site, "circuits"))
     keeping, wanting = _Merge(discovered_wins=True), _Merge(discovered_wins=False)
     try:
-        kept = read_estate(dump(keeping.merged(found, said)), file=str(declared), drivers=drivers)
-        wanted = read_estate(dump(wanting.merged(found, said)), file=str(declared), drivers=drivers)
+        keep, want = keeping.merged(found, said), wanting.merged(found, said)
+        kept = read_estate_data(keep, file=str(declared), drivers=drivers)
+        wanted = kept if keep == want else read_estate_data(want, file=str(declared), drivers=drivers)
     except BadFile as error:
         faults = [_moved(fault, tree, declared) for fault in error.faults]
         raise BadFile(WHAT, file=str(declared), faults=faults) from error
@@ -74,6 +75,8 @@ def complete(estate: Estate, declared: Path, *, waiting: Waits = MappingProxyTyp
         hint = "expected a pattern of ids that were discovered"
         faults = [_moved(Fault(str(declared), 1, 1, ".".join(path), "it matches nothing", hint), tree, declared) for path in idle]
         raise BadFile(WHAT, file=str(declared), faults=faults)
+    if wanted is kept:
+        return Completed(kept, ())
     return Completed(kept, tuple(differences(estate_data(kept, drivers=drivers), estate_data(wanted, drivers=drivers))))
 
 

@@ -14,9 +14,10 @@ from bridgehead.app.wiring import driver_options
 from bridgehead.discovery.draft import Draft, draft
 from bridgehead.discovery.draft_notes import Lack
 from bridgehead.discovery.knowledge import Knowledge
+from bridgehead.kernel.document import dump
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.difference import Difference, differences
-from bridgehead.model.estatefile import estate_data, read_estate, write_estate
+from bridgehead.model.estatefile import estate_data, read_estate_data
 
 _NAME = "discovered"
 
@@ -70,9 +71,9 @@ def estate_text(drawn: Draft) -> str:
     if drawn.lacks:
         head += ["# What planning still lacks, and what settles it:"]
         head += [f"# - {_one_line(lack.what)}: {_one_line(lack.settled_by)}" for lack in drawn.lacks]
-    text = "\n".join(head) + "\n" + write_estate(drawn.estate, drivers=driver_options())
-    read_estate(text, file="what was discovered", drivers=driver_options())
-    return text
+    data = estate_data(drawn.estate, drivers=driver_options())
+    read_estate_data(data, file="what was discovered", drivers=driver_options())
+    return "\n".join(head) + "\n" + dump(data)
 
 
 def _write(path: Path, drawn: Draft) -> None:

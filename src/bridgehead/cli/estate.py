@@ -10,6 +10,8 @@ from cyclopts import App
 from bridgehead.cli.options import JsonOption
 from bridgehead.kernel.errors import ExitCode
 
+_MOST_SIGNS = 200
+
 app = App(name="estate", help="Check, show and compare estate files.")
 
 
@@ -92,18 +94,23 @@ def diff(before: Path, after: Path, /, *, json: JsonOption = False) -> int:
 
 
 def difference_line(path: str, before: object, after: object) -> str:
-    """One difference for people: what was added, removed or changed."""
+    """One difference for people: what was added, removed or changed. What is long, such as a whole site, is cut off."""
     if before is None:
         return f"+ {path}: {_words(after)}"
     return f"- {path}: {_words(before)}" if after is None else f"~ {path}: {_words(before)} -> {_words(after)}"
 
 
 def _words(value: object) -> str:
+    words = _all_words(value)
+    return words if len(words) <= _MOST_SIGNS else f"{words[:_MOST_SIGNS]}..."
+
+
+def _all_words(value: object) -> str:
     match value:
         case dict():
-            return "{" + ", ".join(f"{key}: {_words(part)}" for key, part in value.items()) + "}"
+            return "{" + ", ".join(f"{key}: {_all_words(part)}" for key, part in value.items()) + "}"
         case list():
-            return "[" + ", ".join(_words(part) for part in value) + "]"
+            return "[" + ", ".join(_all_words(part) for part in value) + "]"
         case bool():
             return str(value).lower()
         case _:

@@ -78,7 +78,7 @@ def sync_file_system(folder: str | os.PathLike[str]) -> None:
 
 
 def begin_writing(descriptor: int, offset: int, size_bytes: int) -> None:
-    """Tell the system to begin with bringing these bytes to the disk, so that a later fsync has less to wait for. A hint: it never fails."""
+    """Tell the system to begin with bringing these bytes to the disk; a later fsync has less to wait for. A hint: it never fails."""
     global _sync_file_range
     if _sync_file_range is None:
         import ctypes

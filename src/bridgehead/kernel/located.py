@@ -53,6 +53,7 @@ class Mapping(msgspec.Struct, frozen=True):
 
 
 Node = Scalar | Sequence | Mapping
+_TOP = Mark(1, 1)
 Path = tuple[str, ...]
 
 
@@ -107,6 +108,21 @@ def path_text(path: Path) -> str:
     for segment in path:
         text += segment if segment.startswith("[") or not text else f".{segment}"
     return text
+
+
+def node_of(data: Any) -> Node:
+    """The tree of plain values, as if a file held them; everything stands at line 1."""
+    match data:
+        case dict():
+            return Mapping(tuple((Scalar(str(key), True, _TOP), node_of(value)) for key, value in data.items()), _TOP)
+        case list() | tuple():
+            return Sequence(tuple(map(node_of, data)), _TOP)
+        case bool():
+            return Scalar("true" if data else "false", True, _TOP)
+        case None:
+            return Scalar("null", True, _TOP)
+        case _:
+            return Scalar(str(data), not isinstance(data, str), _TOP)
 
 
 def compose(text: str, *, file: str, what: str) -> Node | None:

@@ -200,7 +200,7 @@ class Workload(msgspec.Struct, frozen=True):
         gpu_model: the model that it needs; empty when any will do.
         checkpoint_bytes: size of one checkpoint, of all GPUs together.
         checkpoint_per_gpu_bytes: size of one checkpoint for each GPU; only one of the two is given (M8.3).
-        parameters: of the model, all experts counted; with ``bytes_per_parameter`` it stands in, as a guess, for a size that nobody measured.
+        parameters: of the model, all experts counted; with ``bytes_per_parameter`` a guess where nobody measured the size.
         bytes_per_parameter: of weights and optimizer together (rules section 7).
         checkpoint_every_s: time between two checkpoints.
         save_s: measured time of one save.

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from bridgehead.kernel.decode import BAD, Codec, Decoder
-from bridgehead.kernel.document import dump, read_document, to_file
+from bridgehead.kernel.document import dump, read_node, to_file
 from bridgehead.kernel.located import Mapping as MappingNode
-from bridgehead.kernel.located import Mark, Node, Path, Scalar
+from bridgehead.kernel.located import Mark, Node, Path, Scalar, compose, node_of
 from bridgehead.kernel.phrase import found, nearest
 from bridgehead.kernel.schema import json_schema, struct_schema
 from bridgehead.kernel.shape import shape_of
@@ -31,11 +31,21 @@ def read_estate(text: str, *, file: str, drivers: DriverTypes | None = None, obj
     return read_estate_with_places(text, file=file, drivers=drivers, objectives=objectives)[0]
 
 
+def read_estate_data(data: Mapping[str, Any], *, file: str, drivers: DriverTypes | None = None) -> Estate:
+    """As ``read_estate``, of plain values as ``estate_data`` gives them. The places of faults say nothing, their paths do."""
+    return _read(node_of(data), file=file, drivers=drivers, objectives=None)[0]
+
+
 def read_estate_with_places(
     text: str, *, file: str, drivers: DriverTypes | None = None, objectives: Collection[str] | None = None
 ) -> tuple[Estate, Mapping[Path, Mark]]:
     """As ``read_estate``, and where each part stands in the file."""
+    return _read(compose(text, file=file, what="estate"), file=file, drivers=drivers, objectives=objectives)
 
+
+def _read(
+    node: Node | None, *, file: str, drivers: DriverTypes | None, objectives: Collection[str] | None
+) -> tuple[Estate, Mapping[Path, Mark]]:
     def check(estate: Estate, decoder: Decoder) -> None:
         _check_links(estate, decoder)
         _check_sites(estate, decoder)
@@ -44,7 +54,7 @@ def read_estate_with_places(
         if objectives is not None:
             _check_objectives(estate, decoder, objectives)
 
-    return read_document(text, Estate, file=file, what="estate", codecs=_codecs(drivers), check=check)
+    return read_node(node, Estate, file=file, what="estate", codecs=_codecs(drivers), check=check)
 
 
 def write_estate(estate: Estate, *, drivers: DriverTypes | None = None) -> str:
