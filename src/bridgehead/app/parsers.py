@@ -32,6 +32,7 @@ MODULES: Final = (
     "iperf3",
     "ipmitool",
     "kernel_log",
+    "kubernetes",
     "lldpctl",
     "lldpctl_xml",
     "lsblk",

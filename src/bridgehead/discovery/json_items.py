@@ -35,6 +35,18 @@ class Item(dict[str, Any]):
         offset = self._data.find(self._indent + b'"' + key.encode() + b'"')
         return self.line if offset < 0 else self.line + self._data.count(b"\n", 0, offset + len(self._indent))
 
+    def place(self, *keys: str) -> int:
+        """The line of the last of ``keys``, each looked for behind the one before it; of the last that is found."""
+        offset = at = 0
+        for number, key in enumerate(keys):
+            word = (self._indent if number == 0 else b"") + b'"' + key.encode() + b'"'
+            offset = self._data.find(word, offset)
+            if offset < 0:
+                break
+            offset += len(word)
+            at = offset
+        return self.line + self._data.count(b"\n", 0, at)
+
 
 def items_of(capture: Capture, keys: frozenset[str]) -> Iterator[tuple[str, Item | Unreadable]]:
     """The objects in the lists under ``keys`` of the outermost object, and each other key once with its whole value as ``{"": value}``.

@@ -78,12 +78,13 @@ def json_documents(capture: Capture) -> Iterator[Any | Unreadable]:
 
 def yaml_document(capture: Capture) -> Any | Unreadable:
     """The YAML document of a capture. Scalars stay text, except for null, true and false. Never raises."""
-    text = capture.data.removeprefix(_MARK).decode("utf-8", "replace")
+    # YAML ends lines at these signs too, and editors do not.
+    text = capture.data.removeprefix(_MARK).decode("utf-8", "replace").translate({0x85: " ", 0x2028: " ", 0x2029: " "})
     try:
         tree = located.compose(text, file=capture.file, what="document")
     except located.BadFile as error:
         fault = error.faults[0]
-        return Unreadable(fault.line, f"{fault.found}; {fault.expected}")
+        return Unreadable(min(fault.line, len(capture.lines)), f"{fault.found}; {fault.expected}")
     except (RecursionError, ValueError) as error:
         return Unreadable(1, f"the YAML cannot be read: {error}")
     return None if tree is None else _plain(tree)
