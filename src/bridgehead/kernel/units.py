@@ -66,7 +66,7 @@ MEASURES: Final[dict[Dimension, Measure]] = {
     Dimension.MASS: Measure("kg", "1,360 kg", "_kg", ("kg",)),
     Dimension.PRESSURE: Measure("Pa", "250 kPa", "_pa", ("MPa", "kPa", "Pa")),
     Dimension.FREQUENCY: Measure("Hz", "10 Hz", "_hz", ("GHz", "MHz", "kHz", "Hz")),
-    Dimension.FLOW: Measure("m3/s", "120 L/min", "_m3ps", ("L/s", "L/min")),
+    Dimension.FLOW: Measure("m3/s", "120 L/min", "_m3ps", ("L/s",)),
     Dimension.SHARE: Measure("1", "80 %", "", ("%",)),
 }
 
