@@ -143,3 +143,28 @@ def test_dmidecode_of_one_kind_needs_no_end_mark() -> None:
     memory = "# dmidecode 3.3\n\n" + text[text.index("Handle 0x1100") : text.index("Handle 0x2700")]
     assert value(parse(dmidecode.PARSER, memory), "node:h1", "memory-installed") == 128 * 2**30
     assert value(parse(dmidecode.PARSER, memory.replace("\n", "\r\n")), "node:h1", "memory-installed") == 128 * 2**30
+
+
+def test_first_of_two_processors_says_no_version() -> None:
+    text = """# dmidecode 3.3
+Getting SMBIOS data from sysfs.
+SMBIOS 3.3.0 present.
+
+Handle 0x0000, DMI type 0, 26 bytes
+BIOS Information
+\tVendor: Acme
+
+Handle 0x0040, DMI type 4, 48 bytes
+Processor Information
+\tStatus: Populated, Enabled
+\tCore Count: 8
+
+Handle 0x0041, DMI type 4, 48 bytes
+Processor Information
+\tVersion: Acme CPU 9000
+\tStatus: Populated, Enabled
+\tCore Count: 8
+
+"""
+    facts = {fact.attribute: fact for fact in dmidecode.PARSER.parse(Capture("f", text.encode(), "n1")).facts}
+    assert (facts["cpu-model"].value, facts["cpu-model"].source.line) == ("Acme CPU 9000", 16)

@@ -164,7 +164,7 @@ def _processors(say: Statements, blocks: Sequence[_Block], *, cut: bool) -> None
         _sum(say, attribute, counts, line=there[0].line, cut=cut)
     models = sorted({block.text("Version") for block in there if block.text("Version")})
     if len(models) == 1:
-        say.known(say.node, "cpu-model", models[0], line=there[0].values["Version"][1])
+        say.known(say.node, "cpu-model", models[0], line=next(block.values["Version"][1] for block in there if "Version" in block.values))
     elif models:
         say.unknown(say.node, "cpu-model", line=there[0].line, note=f"sockets differ: {', '.join(models)}")
 
