@@ -63,6 +63,7 @@ MODULES: Final = (
     "slurm_tables",
     "slurm_topology",
     "sonic_config_db",
+    "topograph_model",
     "ufm_events",
 )
 """Modules of ``bridgehead.discovery.parsers``; each has a ``PARSER``."""
