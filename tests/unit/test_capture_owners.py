@@ -69,6 +69,15 @@ def test_folder_of_a_host_given_itself(tmp_path: Path) -> None:
     assert owners(tmp_path / "gpu01") == {"a.txt": "gpu01"}
 
 
+def test_two_hosts_do_not_become_the_folder_in_which_they_lie(tmp_path: Path) -> None:
+    put(tmp_path / "move7/alpha/a.txt")
+    put(tmp_path / "move7/beta/b.txt")
+    assert owners(tmp_path / "move7") == {"a.txt": "", "b.txt": ""}, "'alpha' may be a host, and 'move7' none"
+    put(tmp_path / "gpu01/logs/a.txt")
+    put(tmp_path / "gpu01/nvidia/b.txt")
+    assert owners(tmp_path / "gpu01") == {"a.txt": "gpu01", "b.txt": "gpu01"}, "folders inside a host's, by topic"
+
+
 def test_record_says_host_and_time_of_its_folder_and_below(tmp_path: Path) -> None:
     put(tmp_path / "x/gpu01/bridgehead-collect.txt", RECORD)
     put(tmp_path / "x/gpu01/inner3/a.txt")

@@ -216,7 +216,8 @@ def test_killed_in_the_middle_leaves_no_half_file_and_no_process(made: Path, tmp
     for number in range(40):
         shutil.copytree(made / "gpu00001", captures / f"n{number}")
     facts = tmp_path / "facts.jsonl"
-    facts.write_text("old\n")
+    old = '{"summary":{"facts":0}}\n'
+    facts.write_text(old)
     command = [PROGRAM, "discover", captures, "--facts", facts, "-o", tmp_path / "estate.yaml", "--jobs", "2"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -228,7 +229,7 @@ def test_killed_in_the_middle_leaves_no_half_file_and_no_process(made: Path, tmp
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert facts.read_text() == "old\n"
+    assert facts.read_text() == old
     assert not (tmp_path / "estate.yaml").exists()
     deadline_s = time.monotonic() + 30
     while True:  # the others notice that their parent is gone
@@ -238,3 +239,51 @@ def test_killed_in_the_middle_leaves_no_half_file_and_no_process(made: Path, tmp
             break
         assert time.monotonic() < deadline_s, "other processes live on"
         time.sleep(0.05)
+
+
+def test_nothing_recognised_is_told_and_no_estate_is_written(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    done = run(tmp_path / "none", "-o", tmp_path / "estate.yaml")
+    assert done.returncode == 1
+    assert "no file could be read there" in done.stderr
+    assert "estate.yaml is not written" in done.stderr
+    (tmp_path / "none" / "odd.bin").write_bytes(bytes(range(256)))
+    done = run(tmp_path / "none")
+    assert (done.returncode, "--list" in done.stderr) == (1, True)
+
+
+def test_what_is_written_takes_the_place_of_nothing_else(made: Path, tmp_path: Path) -> None:
+    capture = tmp_path / "gpu00001" / "topo.txt"
+    capture.parent.mkdir()
+    shutil.copy(made / "gpu00001" / "nvidia-smi-topo.txt", capture)
+    before = capture.read_bytes()
+    done = run(capture.parent, "--facts", capture)
+    assert (done.returncode, capture.read_bytes()) == (2, before)
+    assert "another file is there, which is no facts file" in done.stderr
+    done = run(capture.parent, "--facts", tmp_path / "one", "-o", tmp_path / "one")
+    assert (done.returncode, (tmp_path / "one").exists()) == (2, False)
+    os.mkfifo(tmp_path / "pipe")
+    for option in ("--facts", "-o"):
+        done = run(capture.parent, option, tmp_path / "pipe")
+        assert (done.returncode, (tmp_path / "pipe").is_fifo()) == (2, True)
+    (tmp_path / "facts.jsonl").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "facts.jsonl")
+    for _ in range(2):
+        assert run(capture.parent, "--facts", tmp_path / "link").returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert facts_of(tmp_path / "facts.jsonl")[1]["files_recognised"] == 1
+    done = run(capture.parent, "--facts", tmp_path / "missing" / "facts.jsonl")
+    assert done.returncode == 2
+    assert f"{tmp_path / 'missing' / 'facts.jsonl'}\n" in done.stderr, "the name that was given, not that of a file in the making"
+
+
+def test_conflicts_of_captures_without_a_host_are_counted_apart(tmp_path: Path) -> None:
+    for host, version in (("alpha", "550.90"), ("beta", "535.54")):
+        path = tmp_path / "made" / host / "smi.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"index, name, driver_version\n0, NVIDIA L4, {version}\n", encoding="utf-8")
+    done = run(tmp_path / "made", "-o", tmp_path / "estate.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "CONFLICT" not in done.stdout
+    assert "whose host nobody says: of several hosts, perhaps" in done.stdout
+    assert "a folder per host, with a digit in its name, or --host" in done.stdout

@@ -111,3 +111,12 @@ def test_a_missing_file_is_bad_input() -> None:
         done = run(*verb, "none.yaml")
         assert done.returncode == 2
         assert "none.yaml" in done.stderr
+
+
+def test_files_that_cannot_be_read_say_why_in_words(tmp_path: Path) -> None:
+    done = run("estate", "show", tmp_path / "missing.yaml")
+    assert (done.returncode, "Errno" in done.stderr, "what: No such file or directory" in done.stderr) == (2, False, True)
+    (tmp_path / "odd.yaml").write_bytes(b"estate: e\nsites: {caf\xe9: {}}\n")
+    done = run("estate", "show", tmp_path / "odd.yaml")
+    assert (done.returncode, "codec" in done.stderr) == (2, False)
+    assert "this is no text in UTF-8: line 2 has the byte 0xe9" in done.stderr

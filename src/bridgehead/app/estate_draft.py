@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import msgspec
 
 from bridgehead.app.declared import complete
 from bridgehead.app.estate_files import load_estate
+from bridgehead.app.whole_file import whole_file
 from bridgehead.app.wiring import driver_options
 from bridgehead.discovery.draft import Draft, draft
 from bridgehead.discovery.draft_notes import Lack
@@ -45,7 +45,8 @@ def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, d
         known: what was found, by site.
         declared: files with what people know and no tool prints; of two that say something, the first one counts.
 
-    Raises BAD_INPUT when a file is there that is no estate (also with ``force``: it is somebody's), OSError when it cannot be written.
+    Raises BAD_INPUT when a file is there that is no estate (also with ``force``: it is somebody's), or for a place that cannot be
+    written to, OSError for a full disk.
     """
     drivers = driver_options()
     before = load_estate(path) if path.exists() else None
@@ -78,12 +79,8 @@ def estate_text(drawn: Draft) -> str:
 
 def _write(path: Path, drawn: Draft) -> None:
     text = estate_text(drawn)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path, what="estate") as stream:
+        stream.write(text.encode())
 
 
 def _one_line(text: str) -> str:

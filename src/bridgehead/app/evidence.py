@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +11,19 @@ import msgspec
 
 from bridgehead.app.discover import Discovery, Group
 from bridgehead.app.spread import spread
+from bridgehead.app.whole_file import whole_file
 from bridgehead.discovery.knowledge import Knowledge, known_of
 from bridgehead.discovery.merge import Claim, View, merge, told
 from bridgehead.discovery.packing import unpack
 from bridgehead.model.fact import Source, Status, Value
 
 _ENCODER: Final = msgspec.json.Encoder()
+FACTS_FILE: Final = "facts file"
+FACTS_BEGIN: Final = (b'{"subject":', b'{"summary":')
+"""How a facts file begins."""
 _GROUPS_AT_ONCE: Final = 4
 _WORTH_GROUPS: Final = 64
+_NO_HOST: Final = "node:?"
 
 
 class FactLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +53,8 @@ class Told(msgspec.Struct, frozen=True):
         facts: attributes of subjects.
         by_status: how many of them are known, unknown, in conflict.
         by_tool: places that say something, by tool.
-        conflicts: each in words.
+        conflicts: each in words, but for those of captures whose host nobody says.
+        hostless: how many conflicts those have; they may well be of several hosts, and then are none.
         knowledge: what the draft of an estate reads, by site.
     """
 
@@ -57,6 +62,7 @@ class Told(msgspec.Struct, frozen=True):
     by_status: dict[Status, int]
     by_tool: dict[str, int]
     conflicts: tuple[str, ...]
+    hostless: int
     knowledge: dict[str, Knowledge]
 
 
@@ -67,6 +73,7 @@ class _Digest(msgspec.Struct, frozen=True):
     by_status: Counter[Status]
     by_tool: Counter[str]
     conflicts: list[str]
+    hostless: int
     knowledge: list[tuple[str, Knowledge]]
 
 
@@ -81,6 +88,7 @@ def read_out(found: Discovery, *, lines: Callable[[bytes], object] | None = None
     by_status: Counter[Status] = Counter()
     by_tool: Counter[str] = Counter()
     conflicts: list[str] = []
+    hostless = 0
     knowledge: dict[str, Knowledge] = {}
     jobs = found.jobs if len(found.groups) >= _WORTH_GROUPS else 1
     pieces = (found.groups[start : start + _GROUPS_AT_ONCE] for start in range(0, len(found.groups), _GROUPS_AT_ONCE))
@@ -90,10 +98,16 @@ def read_out(found: Discovery, *, lines: Callable[[bytes], object] | None = None
         by_status += digest.by_status
         by_tool += digest.by_tool
         conflicts += digest.conflicts
+        hostless += digest.hostless
         for site, known in digest.knowledge:
             knowledge.setdefault(site, {}).update(known)
     return Told(
-        by_status.total(), {status: by_status[status] for status in Status}, dict(sorted(by_tool.items())), tuple(conflicts), knowledge
+        by_status.total(),
+        {status: by_status[status] for status in Status},
+        dict(sorted(by_tool.items())),
+        tuple(conflicts),
+        hostless,
+        knowledge,
     )
 
 
@@ -102,17 +116,20 @@ def _digest(groups: tuple[Group, ...]) -> _Digest:
     by_status: Counter[Status] = Counter()
     by_tool: Counter[str] = Counter()
     conflicts: list[str] = []
+    hostless = 0
     knowledge: list[tuple[str, Knowledge]] = []
     for group in groups:
         views = merge(unpack(group.parts))
         for view in views:
             lines += [_line(view, claim, group.site) for claim in view.claims]
-            if view.status is Status.CONFLICT:
+            if view.status is Status.CONFLICT and group.root == _NO_HOST:
+                hostless += 1
+            elif view.status is Status.CONFLICT:
                 conflicts.append(conflict_words(view, site=group.site))
         by_status.update([view.status for view in views])
         by_tool.update([source.tool for view in views for claim in view.claims for source in claim.sources])
         knowledge.append((group.site, known_of(views)))
-    return _Digest(_ENCODER.encode_lines(lines), by_status, by_tool, conflicts, knowledge)
+    return _Digest(_ENCODER.encode_lines(lines), by_status, by_tool, conflicts, hostless, knowledge)
 
 
 def _line(view: View, claim: Claim, site: str) -> FactLine:
@@ -135,8 +152,10 @@ def _line(view: View, claim: Claim, site: str) -> FactLine:
 
 
 def conflict_words(view: View, *, site: str) -> str:
-    """A conflict for people; the site only where one was named."""
-    return f"{site + ' ' if site else ''}{view.subject} {view.attribute}: {' against '.join(told(claim) for claim in view.claims)}"
+    """A conflict for people; the site only where one was named. A value that stands alone is contradicted by what the note says."""
+    place = f"{site + ' ' if site else ''}{view.subject} {view.attribute}"
+    alone = f"; {view.note}" if len(view.claims) == 1 else ""
+    return f"{place}: {' against '.join(told(claim) for claim in view.claims)}{alone}"
 
 
 def summary(found: Discovery, said: Told) -> dict[str, Any]:
@@ -155,20 +174,15 @@ def summary(found: Discovery, said: Told) -> dict[str, Any]:
 def write_facts(found: Discovery, path: Path, *, lines: Callable[[bytes], object] | None = None) -> Told:
     """Read everything out into a facts file, and to ``lines`` as ``read_out`` does. A reader sees the old file or the whole new one.
 
-    Raises OSError.
+    Raises BAD_INPUT for a place that cannot be written to, OSError for a full disk.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with temporary.open("wb") as stream:
+    with whole_file(path, what=FACTS_FILE) as stream:
 
-            def both(some: bytes) -> None:
-                stream.write(some)
-                if lines is not None:
-                    lines(some)
+        def both(some: bytes) -> None:
+            stream.write(some)
+            if lines is not None:
+                lines(some)
 
-            said = read_out(found, lines=both)
-            stream.write(_ENCODER.encode({"summary": summary(found, said)}) + b"\n")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        said = read_out(found, lines=both)
+        stream.write(_ENCODER.encode({"summary": summary(found, said)}) + b"\n")
     return said

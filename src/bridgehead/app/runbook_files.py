@@ -15,10 +15,14 @@ def read_text(path: Path, *, what: str) -> str:
     """A text file that the user named. Raises BAD_INPUT."""
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BridgeheadError(
-            ErrorCode.BAD_INPUT, tried=f"read the {what}", subject=str(path), happened=str(error), remedy="Check the path and its rights."
-        ) from error
+    except OSError as error:
+        happened, remedy = error.strerror or str(error), "Check the path and its rights."
+        raise BridgeheadError(ErrorCode.BAD_INPUT, tried=f"read the {what}", subject=str(path), happened=happened, remedy=remedy) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        happened = f"this is no text in UTF-8: line {line} has the byte 0x{error.object[error.start]:02x}"
+        remedy = "Name the file that you mean, or save it in UTF-8."
+        raise BridgeheadError(ErrorCode.BAD_INPUT, tried=f"read the {what}", subject=str(path), happened=happened, remedy=remedy) from error
 
 
 def read_runbook_file(path: Path) -> Runbook:

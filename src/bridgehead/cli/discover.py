@@ -60,8 +60,16 @@ def discover(
         raise _misused("--declared completes an estate file, and none is written", "Give --output.")
     given, named = _given(paths, site)
     from bridgehead.app.discover import discover as read
-    from bridgehead.app.evidence import read_out, write_facts
+    from bridgehead.app.evidence import FACTS_BEGIN, FACTS_FILE, read_out, write_facts
+    from bridgehead.app.whole_file import refuse_odd, refuse_other
     from bridgehead.cli.vault_display import Progress
+
+    if facts is not None:
+        if output is not None and facts.resolve() == output.resolve():
+            raise _misused("--facts and --output are one file", "Name two files.")
+        refuse_other(facts, what=FACTS_FILE, begins=FACTS_BEGIN)
+    if output is not None:
+        refuse_odd(output, what="estate")
 
     with Progress("reading") as progress:
         found = read(given, host=host, jobs=jobs, watch=progress.moved)
@@ -80,6 +88,8 @@ def discover(
         _print(found, said)
         if kept is not None:
             _print_kept(kept, output=str(output))
+    if not found.recognised:
+        _print_nothing(found, output)
     return ExitCode.DONE if found.recognised else ExitCode.NEGATIVE
 
 
@@ -138,7 +148,20 @@ def _print(found: Discovery, said: Told) -> None:
     known, unknown, conflict = (said.by_status[status] for status in (Status.KNOWN, Status.UNKNOWN, Status.CONFLICT))
     print(f"{counted(said.facts, 'fact')}: {known} known, {unknown} unknown, {conflict} in conflict")
     _print_some("CONFLICT", [clean(text) for text in said.conflicts], rest="--facts or --json lists all")
+    if said.hostless:
+        print(f"{counted(said.hostless, 'conflict')} between captures whose host nobody says: of several hosts, perhaps")
     _print_some("skipped", _skipped_words(found), rest="--facts or --json lists all")
+
+
+def _print_nothing(found: Discovery, output: Path | None) -> None:
+    from bridgehead.cli.vault_display import clean
+
+    if found.files:
+        print("no file was recognised; `bridgehead discover --list` names the tools that are known", file=sys.stderr)
+    else:
+        print("no file could be read there; `bridgehead collect` makes captures", file=sys.stderr)
+    if output is not None:
+        print(clean(f"{output} is not written"), file=sys.stderr)
 
 
 def _skipped_words(found: Discovery) -> list[str]:

@@ -26,6 +26,13 @@ _GROUPS: Final = re.compile(
     re.IGNORECASE,
 )
 
+# Folders that people make inside a host's, by topic.
+_TOPICS: Final = re.compile(
+    r"(?:bios|bmc|boot|cpu|disk|dmi|etc|fabric|firmware|gpus?|hardware|hw|ib|infiniband|interconnect|ipmi|json|kernel|mellanox|memory|net"
+    r"|network|nic|nvidia|os|pci|power|proc|raw|redfish|reports?|storage|sys|system|text|topology|txt|usr|var|xml)",
+    re.IGNORECASE,
+)
+
 
 class Owner(msgspec.Struct, frozen=True):
     """What a collector's record says of its folder."""
@@ -42,12 +49,19 @@ def looks_like_host(name: str, *, tools: frozenset[str] = frozenset()) -> bool:
     return name.lower() not in tools and _DATE.match(name) is None and _GROUPS.fullmatch(name) is None
 
 
+def may_be_host(name: str, *, tools: frozenset[str] = frozenset()) -> bool:
+    """Whether a folder of that name could be a host's after all, though nothing shows it: the letters of a host name, and no known word."""
+    known = name.lower() in tools or any(sign.fullmatch(name) for sign in (_TOPICS, _GROUPS)) or _DATE.match(name) is not None
+    return _HOST.fullmatch(name) is not None and not name.isdigit() and not known
+
+
 def owner_of(folders: Sequence[str], *, given: str, owners: Mapping[tuple[str, ...], Owner], tools: frozenset[str]) -> Owner:
     """Whose output a file is.
 
     Args:
         folders: the names of the folders from the given path down to the file, outermost first.
-        given: the name of the given folder or archive, which counts last: ``discover captures/*`` names the hosts' folders themselves.
+        given: the name of the given folder or archive, which counts last: ``discover captures/*`` names the hosts' folders themselves. It
+            does not count where a folder below may be a host's: two hosts must not become one.
         owners: what records say, by the same names of folders.
         tools: names that are no hosts.
     """
@@ -55,7 +69,9 @@ def owner_of(folders: Sequence[str], *, given: str, owners: Mapping[tuple[str, .
         owner = owners.get(tuple(folders[:depth]))
         if owner is not None:
             return owner
-    names = [*folders, given]
+    names = list(folders)
+    if not any(may_be_host(name, tools=tools) for name in folders):
+        names.append(given)
     return Owner(next((name for name in names if looks_like_host(name, tools=tools)), ""))
 
 

@@ -169,5 +169,5 @@ def _site_lacks(site: Site, *, nameless: bool) -> list[Lack]:
     if not site.nodes:
         lacks.append(Lack(f"nodes of {site.id}", "captured output in a folder per host; bridgehead collect makes it"))
     if nameless:
-        lacks.append(Lack(f"the host of some captures of {site.id}", "a folder per host, or --host"))
+        lacks.append(Lack(f"the host of some captures of {site.id}", "a folder per host, with a digit in its name, or --host"))
     return lacks
