@@ -23,6 +23,8 @@ _NODE_COLUMNS: Final = frozenset(
     {"gres", "gresused", "partition", "state", "statelong", "cpus", "memory", "avail", "timelimit", "nodes", "features", "reason"}
 )
 _BARE: Final = re.compile(r"\s*([A-Za-z0-9](?:[\w.-]|\[[\d,-]{1,200}\]){0,200})[,|;\s]+((?:gpu:|gres/gpu:)\S+|\(null\))\s*")
+_NAMED: Final = re.compile("|".join(sorted({*JOB_NAMES, *NODE_NAMES})))
+_OTHER_SIGNS: Final = re.compile(r"[^a-z0-9]+")
 _MAX_LINE: Final = 200_000
 _MOST_SKIPPED: Final = 20
 
@@ -100,6 +102,8 @@ class _Table:
 
 def _columns(line: str) -> _Table | None:
     """The table that a line is the heading of."""
+    if _NAMED.search(_plain(line)) is None:  # as in nearly all lines of whatever is no table of Slurm
+        return None
     text = line.strip()
     for sign in _SIGNS:
         if sign in text:
@@ -121,7 +125,7 @@ def _kind(names: list[str]) -> str:
 
 
 def _plain(word: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", word.strip().lower())
+    return _OTHER_SIGNS.sub("", word.lower())
 
 
 PARSER = Parser(
