@@ -28,11 +28,7 @@ class Hosts(msgspec.Struct, frozen=True):
 
 def expand(text: str, *, limit: int = MAX_HOSTS) -> Hosts:
     """All names of a list. A zero in front of a range's first number is kept in all of its numbers, as Slurm does."""
-    try:
-        names = _names(text.strip(), limit, _MAX_DEPTH)
-    except _Fault as fault:
-        return Hosts((), str(fault))
-    return Hosts(tuple(dict.fromkeys(names)))
+    return _Expander().hosts(text, limit)
 
 
 class Hostlists:
@@ -46,8 +42,9 @@ class Hostlists:
         """As ``expand``; equal lists share their names."""
         found = self._seen.get(text)
         if found is None:
-            found = expand(text, limit=min(MAX_HOSTS, self._left))
-            self._left -= len(found.names)
+            expander = _Expander()
+            found = expander.hosts(text, min(MAX_HOSTS, self._left))
+            self._left = max(0, self._left - expander.made)
             self._seen[text] = found
         return found
 
@@ -56,15 +53,71 @@ class _Fault(Exception):
     """What is wrong with a list."""
 
 
-def _names(text: str, limit: int, depth: int) -> list[str]:
-    if depth == 0:
-        raise _Fault("brackets are nested too deep")
-    found: list[str] = []
-    for element in _split(text):
-        found += _element(element, limit - len(found), depth)
-        if len(found) > limit:
-            raise _Fault(f"it stands for more than {limit} names")
-    return found
+class _Expander:
+    """Expands one list; ``made`` counts names and parts of names, so that lists which end in a fault are paid for too."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def hosts(self, text: str, limit: int) -> Hosts:
+        """As ``expand``."""
+        try:
+            names = self._names(text.strip(), limit, _MAX_DEPTH)
+        except _Fault as fault:
+            return Hosts((), str(fault))
+        return Hosts(tuple(dict.fromkeys(names)))
+
+    def _names(self, text: str, limit: int, depth: int) -> list[str]:
+        if depth == 0:
+            raise _Fault("brackets are nested too deep")
+        found: list[str] = []
+        for element in _split(text):
+            found += self._element(element, limit - len(found), depth)
+            if len(found) > limit:
+                raise _Fault(f"it stands for more than {limit} names")
+        return found
+
+    def _element(self, text: str, limit: int, depth: int) -> list[str]:
+        """The names of one part: literal text and brackets in turn, of which each multiplies what is there."""
+        if not text:
+            raise _Fault("it has an empty part")
+        found, position = [""], 0
+        while position < len(text):
+            if text[position] == "[":
+                end = _closing(text, position)
+                choices = self._bracket(text[position + 1 : end], limit, depth)
+                position = end + 1
+            else:
+                literal = _LITERAL.match(text, position)
+                if literal is None or not literal[0]:
+                    raise _Fault(f"{text[position]!r} is no part of a name")
+                choices, position = [literal[0]], literal.end()
+            if len(found) * len(choices) > limit:
+                raise _Fault(f"it stands for more than {limit} names")
+            self.made += len(found) * len(choices)
+            found = [one + choice for one in found for choice in choices]
+            if len(found[0]) > _MAX_NAME:
+                raise _Fault("its names are too long")
+        return found
+
+    def _bracket(self, text: str, limit: int, depth: int) -> list[str]:
+        found: list[str] = []
+        for item in _split(text):
+            numbers = _RANGE.fullmatch(item)
+            if numbers is None:
+                if re.fullmatch(r"[\d-]*", item):
+                    raise _Fault(f"[{item[:40]}] is no range")
+                found += self._names(item, limit - len(found), depth - 1)
+            else:
+                first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+                if last < first:
+                    raise _Fault(f"[{item}] runs backwards")
+                if last - first + 1 > limit - len(found):
+                    raise _Fault(f"it stands for more than {limit} names")
+                width = len(numbers[1])
+                self.made += last - first + 1
+                found += [str(number).zfill(width) for number in range(first, last + 1)]
+        return found
 
 
 def _split(text: str) -> Iterator[str]:
@@ -85,29 +138,6 @@ def _split(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _element(text: str, limit: int, depth: int) -> list[str]:
-    """The names of one part: literal text and brackets in turn, of which each multiplies what is there."""
-    if not text:
-        raise _Fault("it has an empty part")
-    found, position = [""], 0
-    while position < len(text):
-        if text[position] == "[":
-            end = _closing(text, position)
-            choices = _bracket(text[position + 1 : end], limit, depth)
-            position = end + 1
-        else:
-            literal = _LITERAL.match(text, position)
-            if literal is None or not literal[0]:
-                raise _Fault(f"{text[position]!r} is no part of a name")
-            choices, position = [literal[0]], literal.end()
-        if len(found) * len(choices) > limit:
-            raise _Fault(f"it stands for more than {limit} names")
-        found = [one + choice for one in found for choice in choices]
-        if len(found[0]) > _MAX_NAME:
-            raise _Fault("its names are too long")
-    return found
-
-
 def _closing(text: str, position: int) -> int:
     depth = 0
     for found in re.compile(r"[\[\]]").finditer(text, position):
@@ -115,22 +145,3 @@ def _closing(text: str, position: int) -> int:
         if depth == 0:
             return found.start()
     raise _Fault("its brackets do not match")
-
-
-def _bracket(text: str, limit: int, depth: int) -> list[str]:
-    found: list[str] = []
-    for item in _split(text):
-        numbers = _RANGE.fullmatch(item)
-        if numbers is None:
-            if re.fullmatch(r"[\d-]*", item):
-                raise _Fault(f"[{item[:40]}] is no range")
-            found += _names(item, limit - len(found), depth - 1)
-        else:
-            first, last = int(numbers[1]), int(numbers[2] or numbers[1])
-            if last < first:
-                raise _Fault(f"[{item}] runs backwards")
-            if last - first + 1 > limit - len(found):
-                raise _Fault(f"it stands for more than {limit} names")
-            width = len(numbers[1])
-            found += [str(number).zfill(width) for number in range(first, last + 1)]
-    return found

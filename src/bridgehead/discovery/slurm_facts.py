@@ -123,7 +123,7 @@ class SlurmFacts(Statements):
 
     def reason(self, subject: str, text: str, *, line: int) -> None:
         """Why a node is drained or down: the words, and who wrote them when (D16: the words may have blanks and brackets)."""
-        found = _REASON.fullmatch(text.strip())
+        found = _REASON.fullmatch(text.strip()) if len(text) < 4000 else None
         self.text(subject, "scheduler-reason", found[1] if found else text, line=line)
         if found:
             self.text(subject, "scheduler-reason-by", found[2], line=line)

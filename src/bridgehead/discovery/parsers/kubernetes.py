@@ -14,11 +14,11 @@ from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yi
 _TOOL: Final = "kubernetes"
 _JSON: Final = re.compile(rb'"apiVersion"\s*:\s*"')
 _KIND: Final = re.compile(rb'"(?:kind|items)"\s*:')
-_LABELS: Final = re.compile(rb'\A\s*\{(?:\s*"[\w./-]+"\s*:\s*"[^"\\\n]*"\s*,?){1,500}\s*\}?')
+_LABELS: Final = re.compile(rb'\A\s*\{(?:\s*"[\w./-]+"\s*:\s*"[^"\\\n]*"(?:\s*,|(?=\s*\Z|\s*\}))){1,500}')
 _YAML: Final = re.compile(rb"^apiVersion:\s*\S", re.MULTILINE)
 _YAML_KIND: Final = re.compile(rb"^(?:kind|items):", re.MULTILINE)
-_STATUS: Final = re.compile(rb"^(?:status:|allocatable:|capacity:)\s*\r?$", re.MULTILINE)
-_AMOUNTS: Final = re.compile(rb"^\s*(?:allocatable|capacity):\s*\r?$", re.MULTILINE)
+_STATUS: Final = re.compile(rb"^(?:status:|allocatable:|capacity:)[ \t]*\r?$", re.MULTILINE)
+_AMOUNTS: Final = re.compile(rb"^[ \t]*(?:allocatable|capacity):[ \t]*\r?$", re.MULTILINE)
 _MOST_SKIPPED: Final = 50
 
 
@@ -35,7 +35,7 @@ def recognises(head: bytes) -> bool:
     return (
         _STATUS.search(text) is not None
         and _AMOUNTS.search(text) is not None
-        and re.search(rb"^\s+(?:cpu|memory|pods):", text, re.M) is not None
+        and re.search(rb"^[ \t]+(?:cpu|memory|pods):", text, re.M) is not None
     )
 
 

@@ -18,9 +18,9 @@ _TOOL: Final = "slurm-topology"
 _CONF: Final = re.compile(
     rb"^[ \t]*(?:SwitchName=\S+[ \t]+(?:Nodes|Switches|LinkSpeed)=|BlockName=\S+[ \t]+Nodes=|BlockSizes=\d)", re.MULTILINE | re.IGNORECASE
 )
-_YAML: Final = re.compile(rb"^-\s+topology:[^\n]*$", re.MULTILINE)
-_PART: Final = re.compile(rb"^\s+(?:tree|block|flat):", re.MULTILINE)
-_FIELD: Final = re.compile(r"([A-Za-z]+)=(\S+)")
+_YAML: Final = re.compile(rb"^-[ \t]+topology:[^\n]*$", re.MULTILINE)
+_PART: Final = re.compile(rb"^[ \t]+(?:tree|block|flat):", re.MULTILINE)
+_FIELD: Final = re.compile(r"(?<!\S)([A-Za-z]{1,40})=(\S+)")
 _NAME: Final = re.compile(r"\s*([\w.-]{1,100})=([\w.:/-]{1,100})\s*", re.ASCII)
 _CUT: Final = "the file is cut off"
 _NAMELESS: Final = "slurm-topology:default"

@@ -11,9 +11,9 @@ from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yi
 from bridgehead.discovery.tables import Table, path_part, yaml_document
 
 _TOOL: Final = "topograph-model"
-_SWITCHES: Final = re.compile(rb"^switches:\s*\r?$", re.MULTILINE)
-_BLOCKS: Final = re.compile(rb"^blocks:\s*\r?$", re.MULTILINE)
-_SWITCH: Final = re.compile(rb"^- switch:|^  - switch:|^\s{2,}switches:\s*\r?$", re.MULTILINE)
+_SWITCHES: Final = re.compile(rb"^switches:[ \t]*\r?$", re.MULTILINE)
+_BLOCKS: Final = re.compile(rb"^blocks:[ \t]*\r?$", re.MULTILINE)
+_SWITCH: Final = re.compile(rb"^- switch:|^  - switch:|^[ \t]{2,}switches:[ \t]*\r?$", re.MULTILINE)
 _SIZES: Final = re.compile(r"#\s*[Ss]upported block sizes?:\s*(\d{1,6}(?:\s*,\s*\d{1,6}){0,20})\s*")
 _DOMAIN: Final = "/domain"
 _ROOT: Final = "topology-model:default"  # models have no name
