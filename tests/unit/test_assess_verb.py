@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -103,3 +106,50 @@ def test_work_at_one_of_two_sites_says_which_one_is_left(capsys: pytest.CaptureF
     assert (json.loads(out)["source"], json.loads(out)["target"]) == ("site-a", "site-b")
     _, out, _ = run(capsys, ESTATE, "--target", "site-b", "--json")
     assert json.loads(out)["target"] == "site-b"
+
+
+def test_page_overwrites_a_page_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    estate, page = tmp_path / "estate.yaml", tmp_path / "page.html"
+    estate.write_bytes(Path(ESTATE).read_bytes())
+    code, _, err = run(capsys, str(estate), "--html", str(estate))
+    assert (code, estate.read_bytes()) == (2, Path(ESTATE).read_bytes())
+    assert "which is no report" in err
+    for _ in range(2):
+        assert run(capsys, str(estate), "--html", str(page))[0] in VERDICTS.values()
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+CANNOT_TELL = """
+estate: e
+sites:
+  a:
+    power: 1 MW
+    nodes:
+      n1: {gpus: 8, gpu_model: H100, power: 9 kW, nameplate: 8 kW}
+  b: {power: 1 MW}
+"""
+
+
+def test_what_binds_decides_the_verdict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "e.yaml").write_text(CANNOT_TELL, encoding="utf-8")
+    page = tmp_path / "page.html"
+    code, out, _ = run(capsys, str(tmp_path / "e.yaml"), "--target", "a", "--html", str(page))
+    assert (code, "PWR-PLATE" in out) == (3, True), "a warning fails, and does not decide"
+    binding = out.partition("Binding: ")[2].split()[0]
+    assert binding not in ("", "PWR-PLATE")
+    _, text, _ = run(capsys, str(tmp_path / "e.yaml"), "--target", "a", "--json")
+    found = json.loads(text)["findings"]
+    at = next(index for index, one in enumerate(found) if (one["status"], one["severity"]) == ("unknown", "blocking"))
+    assert found[at]["code"] == binding
+    assert f'href="#finding-{at}">Evidence' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", [["assess", ESTATE], ["estate", "show", ESTATE]])
+def test_reader_that_leaves_gets_no_verdict(words: list[str]) -> None:
+    program = Path(sysconfig.get_path("scripts")) / "bridgehead"
+    with subprocess.Popen([program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TERM": "dumb"}) as gone:
+        assert gone.stdout is not None
+        assert gone.stderr is not None
+        gone.stdout.close()
+        assert gone.stderr.read() == b""
+        assert gone.wait(timeout=60) == 141, "1 would say no-go"

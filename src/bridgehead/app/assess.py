@@ -22,7 +22,7 @@ from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.units import MEASURES, Dimension
 from bridgehead.model.estate import Estate, Site
 from bridgehead.model.estatefile import read_estate_with_places
-from bridgehead.model.finding import Finding, Input, Origin, Value, Verdict
+from bridgehead.model.finding import Finding, FindingStatus, Input, Origin, Severity, Value, Verdict
 from bridgehead.model.policy import Policy, read_policy_with_places
 
 
@@ -62,6 +62,12 @@ class Assessment(msgspec.Struct, frozen=True):
     risks: tuple[Risk, ...]
     stages: tuple[Stage, ...]
     currency: str
+
+    @property
+    def binding(self) -> Finding | None:
+        """What decides the verdict: the worst blocking finding that fails, or that is not known; None for go, or without findings."""
+        decides = {Verdict.NO_GO: FindingStatus.FAIL, Verdict.CANNOT_TELL: FindingStatus.UNKNOWN}.get(self.verdict)
+        return next((one for one in self.findings if one.status is decides and one.severity is Severity.BLOCKING), None)
 
 
 def assess(estate: Estate, *, policy: Policy | None = None, source: str = "", target: str = "", now_s: float | None = None) -> Assessment:

@@ -48,7 +48,10 @@ def assess(
     from bridgehead.app.assess import assess as judge
     from bridgehead.app.assess import read
     from bridgehead.app.what_if import changed
+    from bridgehead.app.whole_file import refuse_other
 
+    if html is not None:
+        refuse_other(html, what="report", begins=(b"<!DOCTYPE html>",))
     given = read(estate, policy)
     found = judge(given.estate, policy=given.policy, source=source, target=target)
     before, other, rules = None, given.estate, given.policy

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bridgehead.app.assess import Assessment, Place, input_line, quantity
+from bridgehead.cli.terminal import Terminal
 from bridgehead.kernel.moment import format_moment
 from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
 
@@ -25,14 +26,14 @@ def print_assessment(
     found: Assessment, *, before: Assessment | None, all_of_them: bool, places: Mapping[str, Place], console: Console | None = None
 ) -> None:
     """The verdict with its binding constraint, then what fails, what is not known, what to measure; with ``before`` only what changed."""
-    console = console or Console(highlight=False)
+    console = console or Terminal()
     ends = f"{found.source} to {found.target}" if found.source else found.target
     console.print(Text.assemble((_WORDS[found.verdict], _VERDICTS[found.verdict]), f"  {ends}"))
     if before is not None:
         _print_change(console, before, found)
         return
-    if found.findings and found.verdict is not Verdict.GO:
-        _print_binding(console, found.findings[0], places)
+    if found.binding is not None:
+        _print_binding(console, found.binding, places)
     for status, severity, title in (
         (FindingStatus.FAIL, Severity.BLOCKING, "What fails"),
         (FindingStatus.FAIL, Severity.WARNING, "Warnings"),
@@ -51,7 +52,7 @@ def print_assessment(
 
 def print_risks(found: Assessment, *, console: Console | None = None) -> None:
     """The register: what decides first."""
-    console = console or Console(highlight=False)
+    console = console or Terminal()
     for risk in found.risks:
         estimate = [f"owner {risk.owner or 'none yet'}"]
         estimate.append("probability not estimated" if risk.probability is None else f"probability {risk.probability:.0%}")
@@ -66,7 +67,7 @@ def print_risks(found: Assessment, *, console: Console | None = None) -> None:
 
 def print_calendar(found: Assessment, *, console: Console | None = None) -> None:
     """The stages with their tasks, dated where a window is set."""
-    console = console or Console(highlight=False)
+    console = console or Terminal()
     for stage in found.stages:
         dates = f"{stage.begins_days} to {stage.ends_days} days before the move"
         if stage.begins_s is not None and stage.ends_s is not None:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from bridgehead.app.runs import mode_word
 from bridgehead.app.views import RunView, StepView, clock_time, step_view, view
+from bridgehead.cli.terminal import PIPE_COLUMNS
 from bridgehead.kernel.ids import StepId
 from bridgehead.runbook.state import RunState
 
@@ -44,8 +45,6 @@ MARKS = {
     "stuck": ("!", "bold red"),
 }
 AT_REST = frozenset({"waiting", "done", "undone", "kept", "skipped"})
-PIPE_COLUMNS = 200
-"""Width where there is no terminal and COLUMNS does not say: lines that programs read are better not folded."""
 
 
 class Live:

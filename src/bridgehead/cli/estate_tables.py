@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bridgehead.app.wiring import driver_options
+from bridgehead.cli.terminal import Terminal
 from bridgehead.kernel.quantity import format_bytes, format_quantity
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import Estate
@@ -22,7 +23,7 @@ _DIGITS = 3
 
 def print_estate(estate: Estate, *, console: Console | None = None) -> None:
     """Print everything that the estate holds, in tables; a value that nobody gave is a dash."""
-    console = console or Console()
+    console = console or Terminal()
     data = estate_data(estate, drivers=driver_options())
     derived = _derived(estate)
     console.print(Text(f"Estate {estate.name}", style="bold"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from bridgehead.app.assess_report.node import nodes
 from bridgehead.app.assess_report.power import power
 from bridgehead.app.assess_report.racks import racks
 from bridgehead.app.demo.report.svg import clean
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.app.whole_file import whole_file
 from bridgehead.kernel.moment import format_moment
 from bridgehead.model.estate import Estate, Site
 from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
@@ -61,7 +60,8 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
         word=_WORDS[found.verdict],
         counts=Counter(one.status.value for one in found.findings),
         families=_families(found),
-        binding=found.findings[0] if found.findings and found.verdict is not Verdict.GO else None,
+        binding=found.binding,
+        binding_at=None if found.binding is None else found.findings.index(found.binding),
         sites=[_site(site, marks) for site in sorted(judged, key=lambda site: site.id != found.target)],
         number=quantity,
         input_line=lambda one: input_line(one, places),
@@ -101,14 +101,5 @@ def _site(site: Site, marks: Marks) -> dict[str, Any]:
 
 def write_report(text: str, path: Path) -> None:
     """Write the page; a reader sees the old one or the whole new one. Raises BAD_INPUT when it cannot be written."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise BridgeheadError(
-            ErrorCode.BAD_INPUT, tried="write the report", subject=str(path), happened=error.strerror or str(error),
-            remedy="Choose a place that can be written to.",
-        ) from error  # fmt: skip
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path, what="report") as stream:
+        stream.write(text.encode())
