@@ -20,6 +20,7 @@ MODULES: Final = (
     "fabric_manager_log",
     "flint",
     "frr_config",
+    "gpu_trace",
     "hardware_info",
     "iblinkinfo",
     "ibnetdiscover",

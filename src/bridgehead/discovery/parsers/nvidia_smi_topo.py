@@ -132,6 +132,8 @@ def _tail(items: list[tuple[str, int]], heading: Heading, *, tabbed: bool, merge
         last = [next((value for value in reversed(values[2 - merged :]) if value), "")] if TITLES[2] in titles else []
         values = [*values[: len(titles) - len(last)], *last] if len(values) >= len(titles) else values
         return dict(zip(titles, values if cut else [*values, *[""] * len(titles)], strict=False))
+    if cut and len(values) < 2 <= len(titles):
+        return {}  # the NUMA node may have run into the CPU list, and what would show it is cut off
     if len(values) >= len(titles) or cut:
         return dict(zip(titles, values, strict=False))
     found = dict.fromkeys(titles, "")
@@ -222,6 +224,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="nvidia-smi topo -m",
     recognises=recognises,
+    marks=(b"gpu",),
     parse=parse,
     yields=(
         Yield("node:*", "gpu-count", "", "GPUs in the heading"),
