@@ -35,7 +35,7 @@ class Hostlists:
     """Expands the lists of one capture. Together they may name so many hosts as there is reason for in text of that size."""
 
     def __init__(self, *, size_bytes: int) -> None:
-        self._left = 2 * MAX_HOSTS + 8 * size_bytes
+        self._left = 4 * MAX_HOSTS + 16 * size_bytes  # each name is made from two parts
         self._seen: dict[str, Hosts] = {}
 
     def expand(self, text: str) -> Hosts:
