@@ -41,10 +41,14 @@ BESIDE: Final = "link-to:nic:"
 def known_of(views: Iterable[View]) -> Knowledge:
     """What the draft reads of some views."""
     found: Knowledge = {}
+    subject, wanted = "", False
     for view in views:
-        if view.attribute not in ATTRIBUTES and not (view.attribute.startswith(BESIDE) and "/gpu:" in view.subject):
-            if view.subject.startswith("node:"):  # that it is there counts, whatever is said of it
-                found.setdefault(view.subject.partition("/")[0], {})
-        elif view.subject.partition(":")[0] in KINDS:
-            found.setdefault(view.subject, {})[view.attribute] = Told(view.value, view.status)
+        if view.subject != subject:  # views of one subject stand together
+            subject = view.subject
+            kind = subject.partition(":")[0]
+            wanted = kind in KINDS
+            if kind == "node":  # that it is there counts, whatever is said of it
+                found.setdefault(subject.partition("/")[0], {})
+        if wanted and (view.attribute in ATTRIBUTES or (view.attribute.startswith(BESIDE) and "/gpu:" in subject)):
+            found.setdefault(subject, {})[view.attribute] = Told(view.value, view.status)
     return found

@@ -29,8 +29,13 @@ def root_of(subject: str) -> str:
 def pack(facts: Iterable[Fact]) -> dict[str, bytes]:
     """Facts by root, each packed."""
     by_root: defaultdict[str, list[Fact]] = defaultdict(list)
+    subject = ""
+    some: list[Fact] = []
     for fact in facts:
-        by_root[root_of(fact.subject)].append(fact)
+        if fact.subject != subject:  # facts of one subject stand together
+            subject = fact.subject
+            some = by_root[root_of(subject)]
+        some.append(fact)
     return {root: zlib.compress(_ENCODER.encode(some), _LEVEL) for root, some in by_root.items()}
 
 

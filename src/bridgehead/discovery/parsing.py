@@ -70,6 +70,8 @@ class Parser(msgspec.Struct, frozen=True):
             recognises a capture.
         parse: all facts. Never raises.
         yields: everything that it may say.
+        marks: words in lower case, of which one stands in whatever it recognises, in any case of letters; empty where there are none.
+            Looking for them spares most of the work of recognising, which grows with the number of parsers.
     """
 
     tool: str
@@ -77,6 +79,11 @@ class Parser(msgspec.Struct, frozen=True):
     recognises: Callable[[bytes], bool]
     parse: Callable[[Capture], Parsed]
     yields: tuple[Yield, ...]
+    marks: tuple[bytes, ...] = ()
+
+    def takes(self, head: bytes, lowered: bytes) -> bool:
+        """Whether it recognises the head of a capture; ``lowered`` is the same in lower case."""
+        return (not self.marks or any(mark in lowered for mark in self.marks)) and self.recognises(head)
 
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)

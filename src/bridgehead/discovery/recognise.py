@@ -21,11 +21,13 @@ def recognised_by(data: bytes, parsers: Sequence[Parser]) -> tuple[Parser, ...]:
     Where the first whole lines are enough for exactly one parser, the rest is not asked.
     """
     first = data[: data.rfind(b"\n", 0, _FIRST_BYTES) + 1] if len(data) > _FIRST_BYTES else b""
-    found = tuple(parser for parser in parsers if parser.recognises(first)) if first else ()
-    if len(found) == 1:
-        return found
-    head = data[:HEAD_BYTES]
-    return tuple(parser for parser in parsers if parser.recognises(head))
+    found = _takers(first, parsers) if first else ()
+    return found if len(found) == 1 else _takers(data[:HEAD_BYTES], parsers)
+
+
+def _takers(head: bytes, parsers: Sequence[Parser]) -> tuple[Parser, ...]:
+    lowered = head.lower()
+    return tuple(parser for parser in parsers if parser.takes(head, lowered))
 
 
 def read_capture(capture: Capture, parsers: Sequence[Parser]) -> tuple[str, Parsed]:

@@ -181,6 +181,12 @@ def check(parser: Parser, data: bytes) -> None:
     merge(parsed.facts)
 
 
+def check_marks(parser: Parser, head: bytes) -> None:
+    """Whatever it recognises has one of its marks. Raises AssertionError, or whatever the parser lets out."""
+    if parser.recognises(head):
+        assert parser.takes(head, head.lower()), f"{parser.tool} recognises what has none of its marks"
+
+
 def _check_fact(parser: Parser, fact: Fact, last: int) -> None:
     assert fact.subject, "no subject"
     assert fact.attribute, "no attribute"
@@ -214,7 +220,7 @@ def run(
         try:
             check(parser, data)
             for other in everybody:
-                other.recognises(data[:HEAD_BYTES])
+                check_marks(other, data[:HEAD_BYTES])
         except (Exception, MemoryError) as error:
             yield data
             yield error

@@ -174,6 +174,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="curl http://localhost:9400/metrics",
     recognises=recognises,
+    marks=(b"dcgm_",),
     parse=parse,
     yields=(
         Yield("node:*", "driver-version", "", "version of the driver"),

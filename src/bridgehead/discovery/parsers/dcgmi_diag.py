@@ -135,6 +135,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="dcgmi diag -r 1",
     recognises=recognises,
+    marks=(b"diagnostic",),
     parse=parse,
     yields=(
         Yield("node:*", "dcgm-version", "", "version of DCGM"),

@@ -78,6 +78,10 @@ PARSER = Parser(
     tool=_TOOL,
     command="dcgmi discovery -l",
     recognises=recognises,
+    marks=(
+        b" found",
+        b"device information",
+    ),
     parse=parse,
     yields=(
         *(Yield("node:*", attribute, "", f"{name}s that DCGM found") for name, attribute in _COUNTS.items()),

@@ -80,6 +80,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="dcgmi dmon -e 150,155,203 -c 5",
     recognises=recognises,
+    marks=(b"entity",),
     parse=parse,
     yields=(
         *(Yield(f"node:*/{kind}:*", field.attribute, field.unit, field.meaning) for kind in _NAMED for field in FIELDS if field.tag),

@@ -66,6 +66,11 @@ PARSER = Parser(
     tool=_TOOL,
     command="dcgmi nvlink --link-status",
     recognises=recognises,
+    marks=(
+        b"nvlink link status",
+        b"gpuid",
+        b"physicalid",
+    ),
     parse=parse,
     yields=tuple(
         one

@@ -155,6 +155,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="cat /var/log/fabricmanager.log",
     recognises=recognises,
+    marks=(b"[tid ",),
     parse=parse,
     yields=(
         Yield("node:*", "fabric-manager-seen-first", "", "time of the first line"),

@@ -127,6 +127,7 @@ PARSER = Parser(
     tool="iblinkinfo",
     command="iblinkinfo",
     recognises=recognises,
+    marks=(b"==(",),
     parse=parse,
     yields=(
         *DESCRIPTION_YIELDS,

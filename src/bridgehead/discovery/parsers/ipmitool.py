@@ -163,6 +163,11 @@ PARSER = Parser(
     tool=_TOOL,
     command="ipmitool dcmi power reading",
     recognises=recognises,
+    marks=(
+        b"|",
+        b"instantaneous power reading:",
+        b"fru device description",
+    ),
     parse=parse,
     yields=(
         *(Yield("node:*", attribute, unit, meaning) for attribute, unit, _, meaning in _POWER.values()),

@@ -151,6 +151,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="cat /etc/nhc/nhc.conf",
     recognises=recognises,
+    marks=(b"||",),
     parse=parse,
     yields=(
         *(Yield("expected:*", one.attribute, one.unit, one.meaning) for arguments in _COUNTS.values() for one in arguments),

@@ -146,6 +146,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="nvidia-smi nvlink --status",
     recognises=recognises,
+    marks=(b"link",),
     parse=parse,
     yields=(
         Yield("node:*/gpu:*", "model", "", "name of the product"),

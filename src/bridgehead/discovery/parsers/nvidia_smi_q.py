@@ -96,6 +96,11 @@ PARSER = Parser(
     tool=_TOOL,
     command="nvidia-smi -q",
     recognises=recognises,
+    marks=(
+        b"nvsmi log",
+        b"gpu ",
+        b"fabric",
+    ),
     parse=parse,
     yields=(*READING_YIELDS, *(item for item in FAILURE_YIELDS if item.attribute.endswith("state"))),
 )

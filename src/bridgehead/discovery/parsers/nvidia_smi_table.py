@@ -234,6 +234,10 @@ PARSER = Parser(
     tool=_TOOL,
     command="nvidia-smi",
     recognises=recognises,
+    marks=(
+        b"nvidia-smi",
+        b"|",
+    ),
     parse=parse,
     yields=(
         Yield("node:*", "driver-version", "", "version of the driver"),

@@ -71,6 +71,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="nvidia-smi topo -p2p r",
     recognises=recognises,
+    marks=(b"gpu",),
     parse=parse,
     yields=(
         Yield("node:*/gpu:*", "peer-access-to:gpu:*", "", "OK, or why not: CNS chipset, GNS GPU, TNS topology, NS not supported"),

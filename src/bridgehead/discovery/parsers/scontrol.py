@@ -125,6 +125,11 @@ PARSER = Parser(
     tool=_TOOL,
     command="scontrol show node -o; scontrol show job; scontrol show partition",
     recognises=recognises,
+    marks=(
+        b"nodename=",
+        b"jobid=",
+        b"partitionname=",
+    ),
     parse=parse,
     yields=(*NODE_YIELDS, *JOB_YIELDS, *PARTITION_YIELDS),
 )

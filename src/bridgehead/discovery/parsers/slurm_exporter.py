@@ -137,6 +137,10 @@ PARSER = Parser(
     tool=_TOOL,
     command='squeue -h -o \'{"id": %A, "state": "%T", "p": "%P", "cpu": %C, "mem": "%m", "r": "%R"}\'',
     recognises=recognises,
+    marks=(
+        b'"state"',
+        b'"s"',
+    ),
     parse=parse,
     yields=(*NODE_YIELDS, *JOB_YIELDS, BRIEF),
 )

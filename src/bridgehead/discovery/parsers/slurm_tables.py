@@ -132,6 +132,16 @@ PARSER = Parser(
     tool=_TOOL,
     command="sinfo -N -o '%N|%G|%t'; squeue; sacct -P; sacct -l",
     recognises=recognises,
+    marks=(
+        b"job",
+        b"host",
+        b"nodelist",
+        b"node list",
+        b"node_list",
+        b"nodeaddr",
+        b"gpu:",
+        b"(null)",
+    ),
     parse=parse,
     yields=(
         *NODE_YIELDS,

@@ -200,6 +200,12 @@ PARSER = Parser(
     tool=_TOOL,
     command="cat topology.conf; cat topology.yaml",
     recognises=recognises,
+    marks=(
+        b"switchname=",
+        b"blockname=",
+        b"blocksizes=",
+        b"topology:",
+    ),
     parse=parse,
     yields=(
         Yield("slurm-topology:*", "kind", "", "tree, block or flat"),
