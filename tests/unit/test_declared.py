@@ -113,3 +113,15 @@ def test_E03_circuit_of_three_phases_is_there_when_its_wiring_is_declared(tmp_pa
     (circuit,) = site.circuits
     assert (circuit.id, circuit.feed, circuit.fed_by, site.racks[0].circuits) == ("r1-a", "pa", "pa", ("r1-a",))
     assert circuit.rating_va == pytest.approx(3 * 230 * 63)
+
+
+def test_mistake_below_a_pattern_is_told_once(found: Estate, tmp_path: Path) -> None:
+    with pytest.raises(BadFile) as caught:
+        complete(found, declare(tmp_path, 'sites: {a: {nodes: {"*": {weight: 130, units: 8}}}}\n'))
+    (fault,) = caught.value.faults
+    assert (fault.path, "the same for 2 more" in fault.expected) == ("sites.a.nodes.gpu-1.weight", True)
+
+
+def test_what_was_declared_only_is_named(found: Estate, tmp_path: Path) -> None:
+    text = "sites: {a: {nodes: {gpu-1: {weight: 130 kg}, gpu-3: {weight: 130 kg}}, racks: {r1: {units: 48}}}, aa: {power: 1 MW}}\n"
+    assert complete(found, declare(tmp_path, text)).alone == ("sites.a.nodes.gpu-3", "sites.aa")

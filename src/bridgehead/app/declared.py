@@ -37,10 +37,16 @@ _FRACTION = re.compile(r"-?\d{1,18}\.\d{1,18}", re.ASCII)
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """An estate with what was declared. ``disputes``: what was discovered (``before``) and declared (``after``) where they differ."""
+    """An estate with what was declared.
+
+    Attributes:
+        disputes: what was discovered (``before``) and declared (``after``) where they differ.
+        alone: paths of sites, and of nodes of sites whose nodes were discovered, that were not: new ones, or typing errors.
+    """
 
     estate: Estate
     disputes: tuple[Difference, ...]
+    alone: tuple[str, ...] = ()
 
 
 def complete(estate: Estate, declared: Path, *, waiting: Waits = MappingProxyType({})) -> Completed:
@@ -60,6 +66,7 @@ def complete(estate: Estate, declared: Path, *, waiting: Waits = MappingProxyTyp
     found = estate_data(estate, drivers=drivers)
     said = _plain(tree)
     said.pop("estate", None)
+    _call(found.get("workloads", {}), _at(said, "workloads"))
     for site, circuits in waiting.items():
         _wire(found["sites"][site], circuits, _at(said, "sites", site, "circuits"))
     keeping, wanting = _Merge(discovered_wins=True), _Merge(discovered_wins=False)
@@ -68,16 +75,33 @@ def complete(estate: Estate, declared: Path, *, waiting: Waits = MappingProxyTyp
         kept = read_estate_data(keep, file=str(declared), drivers=drivers)
         wanted = kept if keep == want else read_estate_data(want, file=str(declared), drivers=drivers)
     except BadFile as error:
-        faults = [_moved(fault, tree, declared) for fault in error.faults]
+        faults = _folded(_moved(fault, tree, declared) for fault in error.faults)
         raise BadFile(WHAT, file=str(declared), faults=faults) from error
     idle = list(_unused(said, keeping.used))
     if idle:
         hint = "expected a pattern of ids that were discovered"
         faults = [_moved(Fault(str(declared), 1, 1, ".".join(path), "it matches nothing", hint), tree, declared) for path in idle]
         raise BadFile(WHAT, file=str(declared), faults=faults)
+    alone = tuple(_alone(estate, kept))
     if wanted is kept:
-        return Completed(kept, ())
-    return Completed(kept, tuple(differences(estate_data(kept, drivers=drivers), estate_data(wanted, drivers=drivers))))
+        return Completed(kept, (), alone)
+    return Completed(kept, tuple(differences(estate_data(kept, drivers=drivers), estate_data(wanted, drivers=drivers))), alone)
+
+
+def _alone(found: Estate, completed: Estate) -> Iterator[str]:
+    nodes = {site.id: {node.id for node in site.nodes} for site in found.sites}
+    for site in completed.sites:
+        if site.id not in nodes:
+            yield f"sites.{site.id}"
+        elif nodes[site.id]:
+            yield from (f"sites.{site.id}.nodes.{node.id}" for node in site.nodes if node.id not in nodes[site.id])
+
+
+def _call(workloads: dict[str, Any], said: dict[str, Any]) -> None:
+    """What a workload is for, no scheduler says: its kind is how it is run until somebody declares it."""
+    for name, found in workloads.items():
+        kinds = (one["kind"] for key, one in said.items() if isinstance(one, dict) and "kind" in one and fnmatchcase(name, key))
+        found["kind"] = next(kinds, found["kind"])
 
 
 def _wire(site: dict[str, Any], waiting: Iterable[Waiting], said: dict[str, Any]) -> None:
@@ -174,6 +198,18 @@ def _moved(fault: Fault, tree: Node, declared: Path) -> Fault:
             break
         at, path = step
     return _fault(declared, at, fault.path, fault.found, fault.expected)
+
+
+def _folded(faults: Iterable[Fault]) -> list[Fault]:
+    """One for each place and reason: a mistake below a pattern is one mistake, however many things the pattern stands for."""
+    alike: dict[tuple[int, int, str, str], list[Fault]] = {}
+    for fault in faults:
+        alike.setdefault((fault.line, fault.column, fault.found, fault.expected), []).append(fault)
+    folded = []
+    for first, *others in alike.values():
+        more = f" (the same for {len(others)} more that the pattern stands for)" if others else ""
+        folded.append(msgspec.structs.replace(first, expected=first.expected + more))
+    return folded
 
 
 def _head(path: str, key: str) -> str:

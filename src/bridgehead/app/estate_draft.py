@@ -30,12 +30,14 @@ class Kept(msgspec.Struct, frozen=True):
         differences: from the file that was there to what was discovered; empty when there was none.
         lacks: what planning needs and nobody said; empty where something was declared, since an assessment then knows it better.
         disputes: what was discovered (``before``, which stays) and declared (``after``) where they differ.
+        alone: paths of sites and nodes that were declared and not discovered.
     """
 
     written: bool
     differences: tuple[Difference, ...]
     lacks: tuple[Lack, ...]
     disputes: tuple[Difference, ...] = ()
+    alone: tuple[str, ...] = ()
 
 
 def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, declared: Sequence[Path] = ()) -> Kept:
@@ -52,18 +54,19 @@ def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, d
     before = load_estate(path) if path.exists() else None
     drawn = draft(known, name=_NAME if before is None else before.name)
     disputes: tuple[Difference, ...] = ()
+    alone: tuple[str, ...] = ()
     waiting = drawn.waiting
     for file in declared:
         completed = complete(drawn.estate, file, waiting=waiting)
-        drawn, disputes = Draft(completed.estate, ()), (*disputes, *completed.disputes)
+        drawn, disputes, alone = Draft(completed.estate, ()), (*disputes, *completed.disputes), (*alone, *completed.alone)
     if before is not None:
         found = tuple(differences(estate_data(before, drivers=drivers), estate_data(drawn.estate, drivers=drivers)))
         if not force or not found:
-            return Kept(False, found, drawn.lacks, disputes)
+            return Kept(False, found, drawn.lacks, disputes, alone)
         _write(path, drawn)
-        return Kept(True, found, drawn.lacks, disputes)
+        return Kept(True, found, drawn.lacks, disputes, alone)
     _write(path, drawn)
-    return Kept(True, (), drawn.lacks, disputes)
+    return Kept(True, (), drawn.lacks, disputes, alone)
 
 
 def estate_text(drawn: Draft) -> str:

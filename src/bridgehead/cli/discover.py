@@ -133,6 +133,7 @@ def _print_json(found: Discovery, said: Told, lines: list[bytes], kept: Kept | N
             "differences": [{"path": d.path, "change": d.word, "before": d.before, "after": d.after} for d in kept.differences],
             "lacks": kept.lacks,
             "disputes": [{"path": d.path, "discovered": d.before, "declared": d.after} for d in kept.disputes],
+            "declared_only": kept.alone,
         }
     print(msgspec.json.encode(document).decode())
 
@@ -202,6 +203,7 @@ def _print_kept(kept: Kept, *, output: str) -> None:
         print(f"{output} says the same")
     disputes = [clean(f"{d.path}: discovered {d.before}, declared {d.after}; the discovered value stays") for d in kept.disputes]
     _print_some("DISPUTE", disputes, rest="--json lists all")
+    _print_some("DECLARED ONLY", [clean(f"{path}: nothing of it was discovered") for path in kept.alone], rest="--json lists all")
     _print_some("lacking", [clean(f"{lack.what}: {lack.settled_by}") for lack in kept.lacks], rest="the estate file lists all")
 
 
