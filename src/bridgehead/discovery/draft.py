@@ -9,7 +9,7 @@ parsers whatever their tool (a bare name where no unit stands):
 - ``node:*/gpu:*``: ``model``, ``pci-bus-id``, ``vbios-version``, ``nvlinks-active`` (how many)
 - ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``), ``model``, ``firmware-version``, ``state``
   (``active`` or ``up`` when the link is there)
-- switches and adapters, as ``draft_fabric`` says
+- switches and adapters, as ``draft_fabric`` says; jobs and workloads, as ``draft_workloads`` says
 - ``site:*/rack:*``: ``units``, ``weight`` (kg), ``max-weight`` (kg), ``location``
 - ``site:*/panel:*/feed:*``: ``voltage`` (V), ``amperage`` (A), ``wiring`` (as in estates), ``status``, ``rack``
 - ``site:*/device:*`` (taken for the node of that name): ``rack``, ``position``, ``device-type``, ``weight`` (kg); and of
@@ -18,7 +18,7 @@ parsers whatever their tool (a bare name where no unit stands):
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -29,11 +29,12 @@ from bridgehead.discovery.draft_fabric import cabling
 from bridgehead.discovery.draft_hosts import Host, Place, node_of, place_of
 from bridgehead.discovery.draft_notes import Lack, Notes, Part, word
 from bridgehead.discovery.draft_rooms import Waiting, room_of
+from bridgehead.discovery.draft_workloads import workloads_of
 from bridgehead.discovery.knowledge import NAMELESS, Knowledge
 from bridgehead.discovery.merge import natural
-from bridgehead.kernel.ids import SiteId
+from bridgehead.kernel.ids import SiteId, WorkloadId
 from bridgehead.model.equipment import Node
-from bridgehead.model.estate import Estate, Site
+from bridgehead.model.estate import Estate, Site, Workload
 from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Switch
 
 INFINIBAND: Final = FabricId(FabricKind.INFINIBAND.value)
@@ -57,16 +58,30 @@ def draft(known: Mapping[SiteId, Knowledge], *, name: str) -> Draft:
     sites: list[Site] = []
     lacks: list[Lack] = []
     waiting: dict[SiteId, tuple[Waiting, ...]] = {}
+    workloads: list[Workload] = []
     for site, told in sorted(known.items()):
-        for found, unwired in _Ground(site, told).sites(notes):
+        drawn = _Ground(site, told).sites(notes)
+        if len(drawn) == 1:
+            workloads += workloads_of(told, drawn[0][0].id, notes)
+        for found, unwired in drawn:
             sites.append(found)
             waiting |= {found.id: unwired} if unwired else {}
             lacks += _site_lacks(found, nameless=NAMELESS in told)
-    general = [Lack("workloads and services", "squeue, sacct, or kubectl get pods; and their owners")]
+    general = [Lack("services, their endpoints and what they depend on", "their owners, and the proxies in front of them")]
+    if not workloads:
+        general.append(Lack("workloads", "squeue, sacct, or kubectl get pods; and their owners"))
     if len(sites) != 1:
         general.append(Lack("links between sites: rate, delay, carrier", "the carrier's contract, and iperf3 between the sites"))
     ordered = tuple(sorted(sites, key=lambda one: (natural(one.id), one.id)))
-    return Draft(Estate(name=name, sites=ordered), (*notes.lacks(), *lacks, *general), waiting)
+    return Draft(Estate(name=name, sites=ordered, workloads=_named_apart(workloads)), (*notes.lacks(), *lacks, *general), waiting)
+
+
+def _named_apart(workloads: Sequence[Workload]) -> tuple[Workload, ...]:
+    """Two sites may each have a job 12: then each has the name of its site before its own."""
+    uses = Counter(workload.id for workload in workloads)
+    return tuple(
+        one if uses[one.id] == 1 else msgspec.structs.replace(one, id=WorkloadId(f"{one.site}.{one.id}"[:63])) for one in workloads
+    )
 
 
 class _Ground:

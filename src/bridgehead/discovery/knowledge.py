@@ -22,7 +22,7 @@ NAMELESS: Final = "node:?"
 """The subject of captures of which nobody says whose they are."""
 Knowledge = dict[str, dict[str, Told]]
 """Attributes by subject."""
-KINDS: Final = frozenset({"node", "site", "device-type", "cluster", "switch", "adapter"})
+KINDS: Final = frozenset({"node", "site", "device-type", "switch", "adapter", "job", "workload"})
 """Roots of the subjects that are read."""
 ATTRIBUTES: Final = frozenset(
     {
@@ -30,6 +30,7 @@ ATTRIBUTES: Final = frozenset(
         *("capacity", "pci-bus-id", "vbios-version", "nvlinks-active", "rate", "link-layer", "firmware-version", "state"),
         *("rack", "position", "location", "status", "units", "weight", "max-weight", "device-type", "nameplate-power"),
         *("voltage", "amperage", "wiring", "memory-installed"),
+        *("kind", "owner", "phase", "grace"),
         *("peer", "name", "port-count", "guid", "port-guid", "role"),
     }
 )
