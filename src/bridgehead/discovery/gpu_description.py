@@ -79,10 +79,11 @@ def _state_gpu(say: Statements, subject: str, gpu: Described) -> None:
     if gpu.address and not any(path in leaves for path in ("pci/pci_bus_id", "pci/bus_id")):
         leaves["pci/bus_id"] = (gpu.address, gpu.line)
     for reading in READINGS:
-        path = next((path for path in reading.paths if path in leaves), None)
-        if path is not None:
-            text, line = leaves[path]
-            state_reading(say, subject, (reading.attribute, reading.kind, reading.unit), text, line=line)
+        for path in reading.paths:
+            if path in leaves:
+                text, line = leaves[path]
+                state_reading(say, subject, (reading.attribute, reading.kind, reading.unit), text, line=line)
+                break
     _state_fabric(say, subject, leaves)
     if gpu.instances:
         say.known(subject, "mig-instances", len(gpu.instances), line=gpu.line)

@@ -12,6 +12,7 @@ from xml.parsers import expat
 from bridgehead.discovery.gpu_description import Described, Description, state_description
 from bridgehead.discovery.nvidia import FAILURE_YIELDS, state_failure
 from bridgehead.discovery.nvidia_readings import READING_YIELDS
+from bridgehead.discovery.nvidia_xml_lines import description_of
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements
 
 _TOOL: Final = "nvidia-smi-xml"
@@ -44,6 +45,10 @@ def parse(capture: Capture) -> Parsed:
     stream = _Stream(before.count(b"\n"))
     if b"<!ENTITY" in capture.data:
         say.skip(1, "the XML declares entities, which this tool never does: refused")
+        return say.done()
+    plain = description_of(_without_clocks(capture.data[start:]), before=stream.before, passed_over=_PASSED_OVER | {"mig_devices"})
+    if plain is not None:
+        state_description(say, plain)
         return say.done()
     try:
         stream.read(_without_clocks(capture.data[start:]))
