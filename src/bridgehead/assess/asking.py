@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-LOAD: Final = "measure the largest power of each node under load (Redfish, PDU)"
+LOAD: Final = "measure the largest power of each node under load (Redfish, PDU), and give it as 'power'"
 POWER_FACTOR: Final = "read the power factor of each node under load (PDU, or its maker's data)"
 SUPPLIES: Final = "count the power supplies of each node, and find out how many of them it needs"
 CORDS: Final = "trace which circuit each power supply of each node hangs on"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from bridgehead.assess import asking
-from bridgehead.assess.loads import Load, Reading, load_of
+from bridgehead.assess.loads import Load, load_of
 from bridgehead.model.cooling import LoopId, LoopKind
 from bridgehead.model.equipment import Node, Rack
 from bridgehead.model.estate import Site
@@ -100,7 +100,7 @@ def _into(heat: Heat, load: Load, part: tuple[float, float], factor: float, *, u
     heat.add(load.low_w * part[0] * factor, load.known_w * part[1] * factor)
     if load.high_w is None:
         heat.hard.add(asking.LOAD)
-    if load.reading is Reading.NAMEPLATE:
+    if load.loose:
         heat.soft.add(asking.LOAD)
     if uncertain:
         heat.soft.add(asking.LIQUID_SHARE)

@@ -117,7 +117,9 @@ def _weak_links(placed: Placed, weak: list[int], most: int, *, declared: bool) -
     case.take("active", least, "", f"{placed.path}.gpu_links")
     case.take("expected", most, "", f"{placed.path}.gpu_links_expected", origin=Origin.DECLARED if declared else Origin.DERIVED)
     names = [f"GPU {index}{_address(node.gpu_addresses, index)} has {node.gpu_links[index]} of {most} NVLinks" for index in weak]
-    text = f"{few(names)}; its bandwidth is {least / most:.0%}"
+    sheet = links_by_model(node.gpu_model)
+    other = f" (the data sheet of its model says {sheet})" if sheet is not None and sheet != most else ""
+    text = f"{few(names)}; its bandwidth is {least / most:.0%}{other}"
     return case.at_least(least, most, "", text, remedy="reseat the baseboard or replace the GPU, then run the acceptance tests again")
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
+from bridgehead.assess.loads import Reading
 from bridgehead.assess.power_flow import Flow, Meter
 from bridgehead.assess.power_math import GUESSED_POWER_FACTOR, Headroom, headroom
 from bridgehead.assess.scope import Scope
@@ -76,8 +77,10 @@ def _circuit(scope: Scope, flow: Flow, circuit: Circuit, nodes: list[Node]) -> F
 
 def _take_load(case: Case, flow: Flow, node: Node, *, dc: bool) -> None:
     load, place = flow.loads[node.id], f"sites.{flow.site.id}.nodes.{node.id}"
-    origin = Origin.MEASURED if load.reading.value == "measured" else Origin.DECLARED
-    case.take(f"P {node.id} ({load.reading.value})", load.high_w, "W", f"{place}.power", origin=origin)
+    measured = load.reading in (Reading.MEASURED, Reading.ABOVE)
+    origin = Origin.MEASURED if measured else Origin.DECLARED
+    source = "nameplate" if load.reading is Reading.NAMEPLATE else "measured" if load.reading is Reading.ABOVE else "power"
+    case.take(f"P {node.id} ({load.reading.value})", load.high_w, "W", f"{place}.{source}", origin=origin)
     if not dc:
         case.guess(
             f"PF {node.id}", node.power_factor, "1", f"{place}.power_factor", otherwise=GUESSED_POWER_FACTOR, because="rules section 1"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.loads import Reading, load_of, nameplate_contradicts, stated_w
+from bridgehead.assess.loads import load_of, measured_contradicts, nameplate_contradicts, stated_w
 from bridgehead.assess.power import flows, power
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.quantity import format_quantity
@@ -24,13 +24,15 @@ def _loads(scope: Scope) -> Iterator[Finding]:
     for site in scope.sites:
         for node in site.nodes:
             case = _noted(Case(LOAD, f"{site.id}/node:{node.id}"), site, node)
-            load, stated = load_of(node), stated_w(node)
-            if stated is not None:
-                text = f"{node.id} takes {power(stated, dc=True)} ({load.reading.value})"
-                yield case.holds(True, text, remedy="", value=stated)
+            load = load_of(node)
+            if node.power_w is not None:
+                text = f"{node.id} takes {power(load.low_w, dc=True)} ({load.reading.value})"
+                remedy = "find out which figure is wrong; what is declared has to be the most that the node takes"
+                yield case.holds(not measured_contradicts(node), text, remedy=remedy, value=load.low_w, limit=node.power_w)
                 continue
             bound = f"; its plates allow {power(load.high_w, dc=True)} at most" if load.high_w is not None else ""
-            yield case.unknown(f"nobody measured or declared the power of {node.id}{bound}", measurement=asking.LOAD)
+            least = "" if node.measured_w is None else f"; {power(node.measured_w, dc=True)} were measured, which need not be the most"
+            yield case.unknown(f"nobody said what {node.id} takes at most{least}{bound}", measurement=asking.LOAD)
 
 
 def _plates(scope: Scope) -> Iterator[Finding]:
@@ -41,7 +43,7 @@ def _plates(scope: Scope) -> Iterator[Finding]:
                 continue
             yield _noted(Case(PLATE, f"{site.id}/node:{node.id}"), site, node).holds(
                 not nameplate_contradicts(node),
-                f"{node.id} takes {power(stated, dc=True)} ({load_of(node).reading.value}), and its plates add up to "
+                f"{node.id} takes {power(stated, dc=True)}, and its plates add up to "
                 f"{power(node.nameplate_w, dc=True)}, which is a bound and not the load",
                 remedy="find out which figure is wrong: plates that add up to less than the load are not all of them, or of another device",
                 value=stated,
@@ -123,7 +125,7 @@ def _site(scope: Scope, site: Site, nodes: tuple[Node, ...]) -> Finding:
     text = f"{site.id} has to feed {power(known_w, dc=True)} and may feed {power(limit, dc=True)} ({power(usable, dc=True)}, less margin)"
     lacks = [asking.LOAD] if any(load.high_w is None for load in loads) else []
     lacks += [asking.OTHER_LOAD] if None in other else []
-    if known_w > limit and any(load.reading is Reading.NAMEPLATE for load in loads):
+    if known_w > limit and any(load.loose for load in loads):
         lacks.append(asking.LOAD)
     if low_w <= limit and lacks:
         return case.unknown(f"{text}; more must be known to tell", measurement=lacks[0])
@@ -132,9 +134,9 @@ def _site(scope: Scope, site: Site, nodes: tuple[Node, ...]) -> Finding:
 
 LOAD = Check(
     "PWR-LOAD",
-    "Is the load of every node known?",
+    "Is the largest load of every node known?",
     ("M5.3",),
-    "load = max(measured, declared); a nameplate is an upper bound and never the load (rules section 1)",
+    "load = max(measured, declared), and measured <= declared; a reading is a lower bound, a nameplate an upper one (rules section 1)",
     _loads,
     Severity.WARNING,
 )

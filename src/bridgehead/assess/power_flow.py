@@ -16,7 +16,7 @@ import msgspec
 
 from bridgehead.assess import asking
 from bridgehead.assess.cords import Cords, cords_of
-from bridgehead.assess.loads import Load, Reading, load_of
+from bridgehead.assess.loads import Load, load_of
 from bridgehead.assess.power_math import GUESSED_POWER_FACTOR
 from bridgehead.assess.power_tree import PowerTree
 from bridgehead.model.equipment import Node, NodeId
@@ -177,7 +177,7 @@ class Flow:
             meter.hard |= {asking.LOAD} if load.high_w is None else set()
             meter.hard |= {asking.POWER_FACTOR} if load.guessed else set()
             meter.soft |= set(lacks)
-            meter.loose |= {asking.LOAD} if load.reading is Reading.NAMEPLATE else set()
+            meter.loose |= {asking.LOAD} if load.loose else set()
         self._flow(node, load, cords, places, certain=not lacks)
 
     def _flow(self, node: Node, load: Load, cords: Cords, places: list[tuple[Meter, dict[CircuitId, float]]], *, certain: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from bridgehead.assess import asking
 from bridgehead.assess.carriage import size_bytes
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.checkpoint_math import transfer_s
@@ -131,6 +132,8 @@ def _minimum(scope: Scope) -> Iterator[Finding]:
             yield case.unknown("nobody said with how few GPUs it still makes sense", measurement=ask)
         elif not nodes or known < fewest <= known + vague:
             yield case.unknown("the GPU models of the target are not all known", measurement=_MODELS)
+        elif not workload.gpu_model and known >= fewest:
+            yield case.unknown("nobody said which GPU model it needs", measurement=asking.GPU_MODEL)
         else:
             text = f"it needs at least {fewest} {workload.gpu_model or 'GPUs'}, {known} are there"
             yield case.at_least(known, fewest, "", text, remedy="keep it at the source until enough GPUs are at the target")

@@ -60,8 +60,8 @@ class Node(msgspec.Struct, frozen=True):
         gpu_links: active NVLinks of each GPU, in the order of the GPUs.
         gpu_links_expected: NVLinks that each of its GPUs was built with; without it, what is known of the GPU's model.
         memory_bytes: main memory.
-        power_w: the largest power that its maker or owner declares for it under load; not the nameplate.
-        measured_w: the largest power that was measured.
+        power_w: the largest power under load, as its maker or owner declares it or as it was measured under full load; not the nameplate.
+        measured_w: a power that was read; it takes at least that, since the node may have been idle.
         nameplate_w: what the plates of its supplies add up to: an upper bound, never the load.
         power_factor: active by apparent power.
         supplies: number of power supplies.

@@ -197,7 +197,7 @@ class Workload(msgspec.Struct, frozen=True):
         site: where it runs now.
         gpus: GPUs that it uses.
         min_gpus: the fewest with which it still makes sense (minimum viable configuration, M13).
-        gpu_model: the model that it needs; empty when any will do.
+        gpu_model: the model that it needs; without it, whether another one will do is unknown.
         checkpoint_bytes: size of one checkpoint, of all GPUs together.
         checkpoint_per_gpu_bytes: size of one checkpoint for each GPU; only one of the two is given (M8.3).
         parameters: of the model, all experts counted; with ``bytes_per_parameter`` a guess where nobody measured the size.
