@@ -141,7 +141,10 @@ def test_what_binds_decides_the_verdict(capsys: pytest.CaptureFixture[str], tmp_
     found = json.loads(text)["findings"]
     at = next(index for index, one in enumerate(found) if (one["status"], one["severity"]) == ("unknown", "blocking"))
     assert found[at]["code"] == binding
-    assert f'href="#finding-{at}">Evidence' in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert f'href="#finding-{at}">Evidence' in text
+    family = text[text.index('<details class="family"') : text.index(f'id="finding-{at}"')]
+    assert (family.count('class="family"'), 'class="family" open="open"' in family) == (1, True), "what binds is in the first family"
 
 
 @pytest.mark.parametrize("words", [["assess", ESTATE], ["estate", "show", ESTATE]])

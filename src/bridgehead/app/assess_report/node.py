@@ -13,8 +13,8 @@ from bridgehead.app.demo.report import svg
 from bridgehead.model.equipment import Node
 from bridgehead.model.estate import Site
 
-_SIZE: Final = (500.0, 300.0)
-_CENTRE: Final = (150.0, 150.0)
+_SIZE: Final = (560.0, 320.0)
+_CENTRE: Final = (180.0, 160.0)
 _RADIUS: Final = 96.0
 _MOST: Final = 6
 

@@ -71,20 +71,23 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
 
 
 def _families(found: Assessment) -> list[dict[str, Any]]:
-    """Findings by family with their anchors, the worst family first; the order within is that of the assessment."""
+    """Findings by family with their anchors: first the family of what binds, then the worst; the order within is that of the assessment.
+
+    Those that fail are open, and the one of what binds; what is not known can be thousands of lines.
+    """
     held: dict[str, list[tuple[int, Finding]]] = {}
     for number, one in enumerate(found.findings):
         held.setdefault(one.code.partition("-")[0], []).append((number, one))
+    binds = "" if found.binding is None else found.binding.code.partition("-")[0]
     return [
         {
             "name": _FAMILIES.get(code, code),
             "code": code,
             "findings": findings,
             "counts": Counter(one.status.value for _, one in findings),
-            "worst": findings[0][1].status.value,
-            "open": any(one.status is not FindingStatus.PASS for _, one in findings),
+            "open": code == binds or findings[0][1].status is FindingStatus.FAIL,
         }
-        for code, findings in held.items()
+        for code, findings in sorted(held.items(), key=lambda item: item[0] != binds)
     ]
 
 
