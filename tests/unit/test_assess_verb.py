@@ -85,6 +85,8 @@ def test_assumption_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[s
     code, _, err = run(capsys, ESTATE, "--policy", POLICY, "--what-if", assumption)
     assert code == 2
     assert said in err
+    assert "could not assume" in err
+    assert ":1:" not in err, "no line of a file that nobody wrote"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +101,16 @@ def test_ends_that_are_not_there_are_refused(capsys: pytest.CaptureFixture[str],
     code, _, err = run(capsys, ESTATE, *words)
     assert code == 2
     assert said in err
+
+
+def test_policy_of_another_estate_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("policy: other\nsource: a\ntarget: site-z\n", encoding="utf-8")
+    (tmp_path / "e.yaml").write_text(CANNOT_TELL, encoding="utf-8")
+    code, _, err = run(capsys, str(tmp_path / "e.yaml"), "--policy", str(policy))
+    assert code == 2
+    assert "there is no site 'site-z'" in err
+    assert "policy 'other' names it" in err
 
 
 def test_work_at_one_of_two_sites_says_which_one_is_left(capsys: pytest.CaptureFixture[str]) -> None:

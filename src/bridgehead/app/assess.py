@@ -176,7 +176,10 @@ def _ends(estate: Estate, policy: Policy | None, source: str, target: str) -> tu
         raise _bad(estate, "several sites, and nothing says which one is the target", "Give --policy, or --source and --target.")
     for site in filter(None, (source, target)):
         if site not in by_id:
-            raise _bad(estate, f"there is no site '{site}'; there are {', '.join(by_id)}", "Name one of them.")
+            there = f"there is no site '{site}'; there are {', '.join(by_id)}"
+            if policy is not None and site in (policy.source, policy.target):
+                raise _bad(estate, f"{there}; policy '{policy.name}' names it", "Name one of them there, or by --source and --target.")
+            raise _bad(estate, there, "Name one of them.")
     if source == target:
         raise _bad(estate, f"source and target are both '{source}'", "Name two sites, or give only --target.")
     return (by_id[source] if source else None, by_id[target])

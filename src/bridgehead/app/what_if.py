@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -10,6 +11,7 @@ import yaml
 from bridgehead.app.wiring import driver_options
 from bridgehead.kernel.document import dump
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.kernel.located import BadFile
 from bridgehead.kernel.phrase import nearest
 from bridgehead.model.estate import Estate
 from bridgehead.model.estatefile import estate_data, read_estate
@@ -41,10 +43,22 @@ def changed(estate: Estate, policy: Policy | None, assumption: str) -> tuple[Est
             raise _bad(assumption, "there is no policy", "Give --policy.")
         data = policy_data(policy)
         _put(data, path.removeprefix(POLICY), value, assumption)
-        return estate, read_policy(dump(data), file=assumption, sites={site.id for site in estate.sites})
+        with _faults_of(assumption):
+            return estate, read_policy(dump(data), file=assumption, sites={site.id for site in estate.sites})
     data = estate_data(estate, drivers=driver_options())
     _put(data, path, value, assumption)
-    return read_estate(dump(data), file=assumption, drivers=driver_options()), policy
+    with _faults_of(assumption):
+        return read_estate(dump(data), file=assumption, drivers=driver_options()), policy
+
+
+@contextmanager
+def _faults_of(assumption: str) -> Iterator[None]:
+    """Faults without lines: there is no file in which they stand."""
+    try:
+        yield
+    except BadFile as error:
+        said = "; ".join(f"{fault.path}: {fault.found}; {fault.expected}" for fault in error.faults)
+        raise _bad(assumption, said, "Correct the assumption; the files are as they were.") from error
 
 
 def _put(data: dict[str, Any], path: str, value: Any, assumption: str) -> None:

@@ -77,11 +77,11 @@ def _drawing(site: Site, node: Node, marks: Marks) -> Markup:
 def _rail(name: str, gpu: int | None, active: bool | None, places: list[tuple[float, float]]) -> Markup:
     if gpu is None or gpu >= len(places):
         return Markup("")
-    outer = _around(gpu, len(places), _RADIUS + 42)
+    end, outer = (_around(gpu, len(places), _RADIUS + beyond) for beyond in (27, 42))
     look = "none" if active is None else "pass" if active else "fail"
     return svg.group(
         [
-            svg.line(places[gpu], outer, class_=f"rail look-{look}"),
+            svg.line(places[gpu], end, class_=f"rail look-{look}"),
             svg.text((outer[0], outer[1] + 4), svg.shortened(name, width_px=60, size_px=10), class_="tiny", anchor="middle"),
         ]
     )
