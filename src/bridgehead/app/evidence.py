@@ -12,10 +12,10 @@ import msgspec
 from bridgehead.app.discover import Discovery, Group
 from bridgehead.app.spread import spread
 from bridgehead.app.whole_file import whole_file
-from bridgehead.discovery.knowledge import Knowledge, known_of
-from bridgehead.discovery.merge import Claim, View, merge, told
+from bridgehead.discovery.knowledge import Knowledge, is_read, known_of
+from bridgehead.discovery.merge import Claim, View, grouped, merge, told, view_of
 from bridgehead.discovery.packing import unpack
-from bridgehead.model.fact import Source, Status, Value
+from bridgehead.model.fact import Fact, Source, Status, Value
 
 _ENCODER: Final = msgspec.json.Encoder()
 FACTS_FILE: Final = "facts file"
@@ -113,23 +113,39 @@ def read_out(found: Discovery, *, lines: Callable[[bytes], object] | None = None
 
 def _digest(groups: tuple[Group, ...]) -> _Digest:
     lines: list[FactLine] = []
-    by_status: Counter[Status] = Counter()
-    by_tool: Counter[str] = Counter()
+    statuses: list[Status] = []
+    tools: list[str] = []
     conflicts: list[str] = []
     hostless = 0
     knowledge: list[tuple[str, Knowledge]] = []
     for group in groups:
-        views = merge(unpack(group.parts))
-        for view in views:
-            lines += [_line(view, claim, group.site) for claim in view.claims]
-            if view.status is Status.CONFLICT and group.root == _NO_HOST:
+        kept: list[View] = []
+        for subject, attribute, facts in grouped(unpack(group.parts)):
+            if len(facts) == 1 and kept and not is_read(attribute):  # as most are: a view of it would say the same
+                [fact] = facts
+                lines.append(_line_of(fact, group.site))
+                statuses.append(fact.status)
+                tools.append(fact.source.tool)
+                view = None
+            else:
+                view = view_of(subject, attribute, facts)
+                lines += [_line(view, claim, group.site) for claim in view.claims]
+                statuses.append(view.status)
+                tools += [source.tool for claim in view.claims for source in claim.sources]
+                kept.append(view)
+            if statuses[-1] is Status.CONFLICT and group.root == _NO_HOST:
                 hostless += 1
-            elif view.status is Status.CONFLICT:
-                conflicts.append(conflict_words(view, site=group.site))
-        by_status.update([view.status for view in views])
-        by_tool.update([source.tool for view in views for claim in view.claims for source in claim.sources])
-        knowledge.append((group.site, known_of(views)))
-    return _Digest(_ENCODER.encode_lines(lines), by_status, by_tool, conflicts, hostless, knowledge)
+            elif statuses[-1] is Status.CONFLICT:
+                conflicts.append(conflict_words(view or view_of(subject, attribute, facts), site=group.site))
+        knowledge.append((group.site, known_of(kept)))
+    return _Digest(_ENCODER.encode_lines(lines), Counter(statuses), Counter(tools), conflicts, hostless, knowledge)
+
+
+def _line_of(fact: Fact, site: str) -> FactLine:
+    at = fact.source
+    return FactLine(
+        fact.subject, fact.attribute, fact.value, fact.unit, fact.status, at.tool, at.file, at.line, at.at_s, site, (), fact.note
+    )
 
 
 def _line(view: View, claim: Claim, site: str) -> FactLine:

@@ -39,6 +39,11 @@ BESIDE: Final = "link-to:nic:"
 """How a GPU says which adapters are near it."""
 
 
+def is_read(attribute: str) -> bool:
+    """Whether the draft may read attributes of that name."""
+    return attribute in ATTRIBUTES or attribute.startswith(BESIDE)
+
+
 def known_of(views: Iterable[View]) -> Knowledge:
     """What the draft reads of some views."""
     found: Knowledge = {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -60,6 +60,11 @@ class View(msgspec.Struct, frozen=True):
 
 def merge(facts: Iterable[Fact]) -> tuple[View, ...]:
     """All views, sorted by subject and attribute with numbers in their order."""
+    return tuple(view_of(subject, attribute, some) for subject, attribute, some in grouped(facts))
+
+
+def grouped(facts: Iterable[Fact]) -> Iterator[tuple[str, str, list[Fact]]]:
+    """Subject, attribute and what is said of it, in the order of ``merge``."""
     subjects: dict[str, dict[str, list[Fact]]] = {}
     for fact in facts:
         attributes = subjects.get(fact.subject)
@@ -69,11 +74,9 @@ def merge(facts: Iterable[Fact]) -> tuple[View, ...]:
             attributes[fact.attribute].append(fact)
         else:
             attributes[fact.attribute] = [fact]
-    return tuple(
-        _view(subject, attribute, attributes[attribute])
-        for subject, attributes in sorted(subjects.items(), key=_place)
-        for attribute in sorted(attributes, key=_natural_and_text)
-    )
+    for subject, attributes in sorted(subjects.items(), key=_place):
+        for attribute in sorted(attributes, key=_natural_and_text):
+            yield subject, attribute, attributes[attribute]
 
 
 def is_gauge(attribute: str) -> bool:
@@ -89,7 +92,8 @@ def told(claim: Claim) -> str:
     return f"{value}{' ' + claim.unit if claim.unit else ''} ({'; '.join(places[:_MOST_NAMED])}{more})"
 
 
-def _view(subject: str, attribute: str, facts: Sequence[Fact]) -> View:
+def view_of(subject: str, attribute: str, facts: Sequence[Fact]) -> View:
+    """What is known of one attribute of one subject, of which all ``facts`` are."""
     if len(facts) == 1:  # as most are
         [fact] = facts
         return View(subject, attribute, fact.status, (Claim(fact.value, fact.unit, (fact.source,)),), fact.note)
