@@ -68,6 +68,7 @@ scripts.
 | `status` | `known`, `unknown`, or `conflict`: then there is a line for each value that was said |
 | `tool`, `file`, `line` | where it stands; `ARCHIVE!PATH` for a file in an archive; lines count from 1 |
 | `at_s` | when it was captured, in seconds since 1970, where that is known |
+| `site` | the site that was named for the capture with `--site NAME=PATH`; absent where none was |
 | `sources` | all places that say the same, where there are several |
 | `note` | why it is unknown, what contradicts it, or which readings it was chosen from |
 
