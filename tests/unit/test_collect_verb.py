@@ -161,3 +161,9 @@ def test_over_ssh_all_well(tools: Path, tmp_path: Path) -> None:
     done = run(tools, "-o", tmp_path / "captures", "--ssh", "gpu01")
     assert (done.returncode, done.stdout) == (0, f"collected from 1 of 1 hosts; now: bridgehead discover {tmp_path / 'captures'}\n")
     assert done.stderr == "gpu01: collected\n"
+
+
+def test_over_ssh_nothing_came(tools: Path, tmp_path: Path) -> None:
+    make(tools, "ssh", FAKE_SSH)
+    done = run(tools, "-o", tmp_path / "captures", "--ssh", "gone1")
+    assert (done.returncode, done.stdout) == (1, "collected from 0 of 1 hosts\n")

@@ -75,5 +75,6 @@ def _over_ssh(hosts: tuple[str, ...], output: Path, *, timeout_s: int, json: boo
         listed = [{"host": one.host, "archive": str(one.archive) if one.archive else None, "reason": one.reason} for one in replies]
         print(msgspec.json.encode({"folder": str(output), "hosts": listed}).decode())
     else:
-        print(f"collected from {len(replies) - len(missing)} of {len(replies)} hosts; now: bridgehead discover {output}")
+        then = f"; now: bridgehead discover {output}" if len(missing) < len(replies) else ""
+        print(f"collected from {len(replies) - len(missing)} of {len(replies)} hosts{then}")
     return ExitCode.NEGATIVE if missing else ExitCode.DONE
