@@ -287,3 +287,15 @@ def test_conflicts_of_captures_without_a_host_are_counted_apart(tmp_path: Path) 
     assert "CONFLICT" not in done.stdout
     assert "whose host nobody says: of several hosts, perhaps" in done.stdout
     assert "a folder per host, with a digit in its name, or --host" in done.stdout
+
+
+def test_host_that_names_nothing_is_told(tmp_path: Path) -> None:
+    capture = tmp_path / "tr2" / "smi.csv"
+    capture.parent.mkdir()
+    capture.write_text("index, name, driver_version\n0, NVIDIA L4, 550.90\n", encoding="utf-8")
+    done = run(capture.parent, "--host", "gpu01")
+    assert (done.returncode, "--host gpu01 names no capture here" in done.stderr) == (0, True), "the folder looks like a host's"
+    done = run(capture, "--host", "gpu01")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run(capture, "--host", "my host!")
+    assert (done.returncode, "is no name of a host" in done.stderr) == (2, True)

@@ -63,7 +63,10 @@ def discover(
     from bridgehead.app.evidence import FACTS_BEGIN, FACTS_FILE, read_out, write_facts
     from bridgehead.app.whole_file import refuse_odd, refuse_other
     from bridgehead.cli.vault_display import Progress
+    from bridgehead.discovery.captures import is_host_name
 
+    if host and not is_host_name(host):
+        raise _misused(f"--host '{host}' is no name of a host", "Use letters, digits, '-', and '.' between them.")
     if facts is not None:
         if output is not None and facts.resolve() == output.resolve():
             raise _misused("--facts and --output are one file", "Name two files.")
@@ -90,6 +93,8 @@ def discover(
             _print_kept(kept, output=str(output))
     if not found.recognised:
         _print_nothing(found, output)
+    elif host and not any(group.root.casefold() == f"node:{host}".casefold() for group in found.groups):
+        print(f"--host {host} names no capture here: folders, or what was captured, say other hosts", file=sys.stderr)
     return ExitCode.DONE if found.recognised else ExitCode.NEGATIVE
 
 

@@ -49,6 +49,11 @@ def looks_like_host(name: str, *, tools: frozenset[str] = frozenset()) -> bool:
     return name.lower() not in tools and _DATE.match(name) is None and _GROUPS.fullmatch(name) is None
 
 
+def is_host_name(name: str) -> bool:
+    """Whether a name is written as names of hosts are; what it says does not matter."""
+    return _HOST.fullmatch(name) is not None
+
+
 def may_be_host(name: str, *, tools: frozenset[str] = frozenset()) -> bool:
     """Whether a folder of that name could be a host's after all, though nothing shows it: the letters of a host name, and no known word."""
     known = name.lower() in tools or any(sign.fullmatch(name) for sign in (_TOPICS, _GROUPS)) or _DATE.match(name) is not None
