@@ -26,7 +26,7 @@ _WORTH_GROUPS: Final = 64
 _NO_HOST: Final = "node:?"
 
 
-class FactLine(msgspec.Struct, frozen=True, omit_defaults=True):
+class FactLine(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One line of a facts file; see docs/reference/discovery.md.
 
     ``tool``, ``file``, ``line`` and ``at_s`` are those of the first source; ``sources`` lists all of them where there are several.

@@ -29,7 +29,7 @@ _MOST_NAMED: Final = 8
 _DIGITS: Final = re.compile(r"([0-9]{1,18})")
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """A value, and all who say it, sorted."""
 
     value: Value
@@ -37,7 +37,7 @@ class Claim(msgspec.Struct, frozen=True):
     sources: tuple[Source, ...]
 
 
-class View(msgspec.Struct, frozen=True):
+class View(msgspec.Struct, frozen=True, gc=False):
     """What is known of one attribute of one subject.
 
     Attributes:

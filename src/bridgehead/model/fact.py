@@ -17,7 +17,7 @@ class Status(enum.StrEnum):
     CONFLICT = "conflict"
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """Where a fact comes from.
 
     Attributes:
@@ -33,7 +33,7 @@ class Source(msgspec.Struct, frozen=True):
     at_s: float | None = None
 
 
-class Fact(msgspec.Struct, frozen=True):
+class Fact(msgspec.Struct, frozen=True, gc=False):
     """One statement.
 
     Attributes:

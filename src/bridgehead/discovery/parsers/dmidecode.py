@@ -214,6 +214,10 @@ PARSER = Parser(
     tool=_TOOL,
     command="dmidecode",
     recognises=recognises,
+    marks=(
+        b"# dmidecode ",
+        b"dmi type ",
+    ),
     parse=parse,
     yields=(
         *(Yield("node:*", attribute, "", meaning) for fields in _SINGLE.values() for _, attribute, meaning in fields),

@@ -67,6 +67,7 @@ PARSER = Parser(
     tool="ethtool",
     command="ethtool INTERFACE",
     recognises=recognises,
+    marks=(b"settings for ",),
     parse=parse,
     yields=(
         Yield("node:*/nic:*", "rate", "bit/s", "of the link; unknown where there is none"),

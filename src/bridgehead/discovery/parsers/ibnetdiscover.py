@@ -152,6 +152,13 @@ PARSER = Parser(
     tool="ibnetdiscover",
     command="ibnetdiscover",
     recognises=recognises,
+    marks=(
+        b"# topology file",
+        b'"s-',
+        b'"h-',
+        b'"r-',
+        b"guid=0x",
+    ),
     parse=parse,
     yields=(
         *DESCRIPTION_YIELDS,

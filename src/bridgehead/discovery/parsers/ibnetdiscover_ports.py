@@ -80,6 +80,10 @@ PARSER = Parser(
     tool="ibnetdiscover-ports",
     command="ibnetdiscover -p",
     recognises=recognises,
+    marks=(
+        b" 0x",
+        b"\t0x",
+    ),
     parse=parse,
     yields=(
         *DESCRIPTION_YIELDS,

@@ -129,6 +129,7 @@ PARSER = Parser(
     tool="ibswinfo",
     command="ibswinfo -d lid-LID",
     recognises=recognises,
+    marks=(b"|",),
     parse=parse,
     yields=(
         Yield("switch:*", "description", "", "node description"),

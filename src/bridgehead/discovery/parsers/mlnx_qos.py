@@ -68,6 +68,11 @@ PARSER = Parser(
     tool="mlnx-qos",
     command="mlnx_qos -i INTERFACE",
     recognises=recognises,
+    marks=(
+        b"dcbx mode: ",
+        b"pfc configuration:",
+        b"dscp2prio mapping:",
+    ),
     parse=parse,
     yields=(
         Yield("node:*", "dcbx-mode", "", "who decides on the classes: the system or the firmware"),

@@ -86,6 +86,7 @@ PARSER = Parser(
     tool="perfquery",
     command="perfquery -x LID PORT",
     recognises=recognises,
+    marks=(b"counters: lid",),
     parse=parse,
     yields=(
         *(Yield("lid:*/port:*", name, "B", f"{meaning}; `port:all` is all ports together") for name, meaning in _DATA.values()),

@@ -125,6 +125,10 @@ PARSER = Parser(
     tool="perftest",
     command="ib_write_bw --report_gbits -d DEVICE HOST",
     recognises=recognises,
+    marks=(
+        b"#bytes",
+        b" test",
+    ),
     parse=parse,
     yields=(
         Yield("node:*/perftest:*", "device", "", "RDMA device of this host"),

@@ -113,6 +113,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="cat MODEL.yaml",
     recognises=recognises,
+    marks=(b"switches:",),
     parse=parse,
     yields=(
         Yield("topology-model:*", "domain-count", "", "NVLink domains"),
