@@ -123,8 +123,8 @@ def main() -> int:
             by_nodes[nodes] = found.wall_s / nodes
             table.add(
                 f"{nodes:,}", f"{nodes * GPUS:,}", f"{int(got['bytes']) / 1e6:,.0f} MB", f"{facts:,}",
-                f"{found.wall_s:.1f} s ({found.cpu_s:.1f} s of the processor)", f"{facts / found.wall_s:,.0f}", f"{found.memory_bytes / 2**20:,.0f} MiB",
-                f"{judged.wall_s:.1f} s", f"{judged.memory_bytes / 2**20:,.0f} MiB",
+                f"{found.wall_s:.1f} s ({found.cpu_s:.1f} s of the processor)", f"{facts / found.wall_s:,.0f}",
+                f"{found.memory_bytes / 2**20:,.0f} MiB", f"{judged.wall_s:.1f} s", f"{judged.memory_bytes / 2**20:,.0f} MiB",
             )  # fmt: skip
             print(table, flush=True)
             if nodes == SMALL:
