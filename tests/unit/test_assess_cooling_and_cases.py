@@ -12,6 +12,7 @@ from bridgehead.kernel.ids import Person, SiteId
 from bridgehead.model.cooling import Gate, Loop, LoopId, LoopKind, Record
 from bridgehead.model.equipment import Node, NodeId
 from bridgehead.model.estate import Estate, Site
+from bridgehead.model.estatefile import read_estate
 from bridgehead.model.finding import FindingStatus
 from bridgehead.model.policy import Policy
 from bridgehead.model.power import Circuit, CircuitId, PowerSource, SourceId, SourceKind, Wiring
@@ -95,3 +96,12 @@ def test_M12_only_a_signed_record_that_passed_counts() -> None:
     loop = Loop(LoopId("w"), LoopKind.LIQUID, records=records)
     found = {one.state: one.status.value for one in commissioning.GATES.run(scope(loops=(loop,)))}
     assert (found["flush"], found["filter"], found["load-bank"], found["dew-point"]) == ("pass", "unknown", "fail", "unknown")
+
+
+def test_M12_records_that_are_read_from_a_file_count() -> None:
+    gates = "".join(f"{gate.value}: {{passed: true, signed_by: ada}}, " for gate in Gate)
+    text = f"estate: e\nsites:\n  s:\n    loops:\n      w: {{kind: liquid, records: {{{gates}}}}}\n"
+    estate = read_estate(text, file="e.yaml")
+    policy = Policy(name="p", source=SiteId("-"), target=SiteId("s"))
+    found = list(commissioning.GATES.run(Scope(estate, policy, source=None, target=estate.sites[0])))
+    assert [one.status for one in found] == [FindingStatus.PASS] * len(Gate)

@@ -21,7 +21,7 @@ def _gates(scope: Scope) -> Iterator[Finding]:
 def _gate(scope: Scope, loop: Loop, gate: Gate) -> Finding:
     place = f"sites.{scope.target.id}.loops.{loop.id}.records.{gate.value}"
     case = Case(GATES, f"{scope.target.id}/loop:{loop.id}", state=gate.value)
-    record = next((record for record in loop.records if record.id is gate), None)
+    record = next((record for record in loop.records if record.id == gate), None)  # read from a file it is a plain text
     passed = case.take("passed", None if record is None else record.passed, "", f"{place}.passed")
     signed = case.take("signed by", (record.signed_by or None) if record is not None else None, "", f"{place}.signed_by")
     if passed is False:
