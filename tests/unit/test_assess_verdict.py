@@ -47,7 +47,7 @@ def test_binding_constraint_comes_first() -> None:
     tight, tighter = finding(FAIL, "PWR-A", margin=-0.1), finding(FAIL, "PWR-B", margin=-0.5)
     warning, unknown, good = finding(FAIL, "COOL-A", severity=Severity.WARNING, margin=-9.0), finding(UNKNOWN), finding(PASS, margin=0.2)
     for order in itertools.permutations([tight, tighter, warning, unknown, good]):
-        assert binding_first(order) == (tighter, tight, warning, unknown, good)
+        assert binding_first(order) == (tighter, tight, unknown, warning, good)
 
 
 def test_one_measurement_settles_many() -> None:

@@ -26,6 +26,7 @@ FAMILIES: Final[tuple[str, ...]] = (
     "power",
     "power_bridge",
     "power_facts",
+    "presence",
     "reserve",
     "space",
     "storage",

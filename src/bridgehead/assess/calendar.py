@@ -43,7 +43,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 _STAGES: Final[tuple[tuple[str, int, int, tuple[str, ...], tuple[str, ...]], ...]] = (
-    ("Inventory", 90, 76, ("FW", "GEN", "INT", "TOP"), ("discover both sites, and settle conflicts and unknowns (M5.1)",
+    ("Inventory", 90, 76, ("EST", "FW", "GEN", "INT", "TOP"), ("discover both sites, and settle conflicts and unknowns (M5.1)",
      "list workloads, services and what they depend on (M5.2)")),
     ("Building", 75, 46, ("PWR", "COOL", "SPACE", "PLACE", "RSV"), ("walk the power paths with an electrician (M5.3, M10.3)",
      "order what has long lead times: circuits, cooling, spares (M10.1)")),

@@ -24,7 +24,9 @@ class Measurement(msgspec.Struct, frozen=True):
     blocking: bool
 
 
-_RANK = {FindingStatus.FAIL: 0, FindingStatus.UNKNOWN: 1, FindingStatus.PASS: 2}
+_RANK = {FindingStatus.FAIL: 0, FindingStatus.UNKNOWN: 1}
+_WARNINGS = 2
+_PASSING = 4
 
 
 def verdict(findings: Iterable[Finding]) -> Verdict:
@@ -36,7 +38,7 @@ def verdict(findings: Iterable[Finding]) -> Verdict:
 
 
 def binding_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sorted: failing before unknown before passing, blocking before warning, least margin first; then by code and subject."""
+    """Sorted: what decides before warnings, failing before unknown, what passes last; least margin first, then by code and subject."""
     return tuple(sorted(findings, key=_key))
 
 
@@ -57,4 +59,5 @@ def measurements(findings: Sequence[Finding]) -> tuple[Measurement, ...]:
 
 def _key(finding: Finding) -> tuple[int, bool, float, str, str, str]:
     margin = 0.0 if finding.margin is None else finding.margin
-    return (_RANK[finding.status], finding.severity is Severity.WARNING, margin, finding.code, finding.subject, finding.state)
+    rank = _PASSING if finding.status is FindingStatus.PASS else _RANK[finding.status] + _WARNINGS * (finding.severity is Severity.WARNING)
+    return (rank, finding.severity is Severity.WARNING, margin, finding.code, finding.subject, finding.state)

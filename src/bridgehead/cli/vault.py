@@ -204,10 +204,8 @@ def restore(
                 note=lambda text: progress.say(f"note: {text}"),
                 sync=sync,
             )
-    if json:
-        _print({"id": snapshot.id, "to": to, "files": written, "bytes": progress.total_bytes, "counts": found.counts})
-    else:
-        print(f"{snapshot.id}: {entries(chosen)}, {size(progress.total_bytes)}, verified, in {to}")
+    done = {"id": snapshot.id, "to": to, "files": written, "bytes": progress.total_bytes, "counts": found.counts}
+    _print(done) if json else print(f"{snapshot.id}: {entries(chosen)}, {size(progress.total_bytes)}, verified, in {to}")
     return ExitCode.DONE
 
 

@@ -29,9 +29,10 @@ _STYLES: Final = _HERE.parent / "demo" / "report"
 """The demo's page has the same looks."""
 _WORDS: Final = {Verdict.GO: "Go", Verdict.NO_GO: "No-go", Verdict.CANNOT_TELL: "Cannot tell"}
 _FAMILIES: Final = {
-    "ACC": "Acceptance", "CAB": "Cables", "COOL": "Cooling", "FAB": "Fabric", "FW": "Firmware", "GEN": "Generations", "INT": "Interconnect",
-    "MOV": "Moving data", "PLACE": "Placement", "PWR": "Power", "QOS": "Classes of traffic", "RSV": "Reserves", "SPACE": "Space and weight",
-    "STO": "Storage", "STR": "Stretched fabric", "TOP": "Topology", "WAN": "Lines between sites", "WL": "Workloads",
+    "ACC": "Acceptance", "CAB": "Cables", "COOL": "Cooling", "EST": "What is described", "FAB": "Fabric", "FW": "Firmware",
+    "GEN": "Generations", "INT": "Interconnect", "MOV": "Moving data", "PLACE": "Placement", "PWR": "Power", "QOS": "Classes of traffic",
+    "RSV": "Reserves", "SPACE": "Space and weight", "STO": "Storage", "STR": "Stretched fabric", "TOP": "Topology",
+    "WAN": "Lines between sites", "WL": "Workloads",
 }  # fmt: skip
 
 
