@@ -34,7 +34,7 @@ def test_every_object_is_as_described(tmp_path: Path) -> None:
     index = bytes.fromhex("9193c420" + name) + bytes([len(pack)]) + table  # one pack: its name, its size, its table
     expected = {
         "vault.json": envelope(
-            f'{{"created_s":1.5,"family":"","features":["packs-1"],"format":1,"id":"{vault.file.id}","pack_bytes":33554432}}'
+            f'{{"created_s":1.5,"family":"","features":["packs-1"],"format":1,"id":"{vault.file.id}","pack_bytes":33554432,"replica_of":""}}'
         ),
         f"data/{name[:2]}/{name}": pack,
         f"index/{blake3(index).hexdigest()}": index,
