@@ -84,6 +84,31 @@ def weight_periods(entries: Sequence[Entry]) -> list[tuple[int, float, float]]:
     return periods
 
 
+def weights_at_target(entries: Sequence[Entry], at_s: float) -> tuple[int, ...]:
+    """The weights of the target that may be in force at a time: one, or two while a change is on its way.
+
+    That is from the intent until the new one was read back from the proxy, however long that takes. A change that was never read back
+    leaves every weight possible.
+    """
+    percent = 0
+    begun_s: float | None = None
+    for entry in entries:
+        event = entry.event
+        if not isinstance(event, ev.Intent | ev.PhaseDone) or not event.step.startswith("shift-"):
+            continue
+        if isinstance(event, ev.Intent):
+            if begun_s is None and event.at_s > at_s:
+                break
+            if begun_s is None and event.phase in (ev.Phase.APPLY, ev.Phase.UNDO):
+                begun_s = event.at_s
+        elif event.phase in (ev.Phase.VERIFY, ev.Phase.UNDO):
+            changed = event.evidence["weights"].get(TARGET, 0)
+            if event.at_s >= at_s:
+                return (percent,) if begun_s is None else (percent, changed)
+            percent, begun_s = changed, None
+    return (percent,) if begun_s is None else (percent, 0, 100)
+
+
 def weight_at_target(entries: Sequence[Entry], at_s: float) -> int:
     """The weight of the target in force at a time: the newest that was read back from the proxy, forward or undone; 0 before the first."""
     percent = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from bridgehead.app.demo.breakages import KILL_AT, CutNetwork, Zombie
-from bridgehead.app.demo.facts import Facts, weight_at_target
+from bridgehead.app.demo.facts import Facts, weights_at_target
 from bridgehead.app.demo.places import SOURCE, TARGET
 from bridgehead.app.demo.records import Kind as Asked
 from bridgehead.app.demo.records import Outcome, affinity_violations
@@ -16,8 +16,6 @@ from bridgehead.model import event as ev
 PRECOPY_FACTOR = 5.0
 """Pre-copied training loses at least this many times less compute than stop, copy and start."""
 RESUME_S = 1.0
-CHANGE_S = 2.0
-"""Weights that were asked for are read back within this time."""
 SKIPPED_SHARE = 0.2
 """Due requests that may be left out because the machine is busy. More, and the promises rest on another load than was announced; when the
 service stops answering for long, the generator reaches its bound of open requests and leaves out far more."""
@@ -168,6 +166,6 @@ def _cold_target_untouched(facts: Facts) -> bool:
 
 
 def _weight(facts: Facts, site: str, at_s: float) -> int:
-    """The least weight of a site around a time: while a change is on its way, either the old or the new one may be in force."""
-    around = (weight_at_target(facts.entries, at_s), weight_at_target(facts.entries, at_s + CHANGE_S))
-    return min(around) if site == TARGET else 100 - max(around)
+    """The least weight of a site at a time: while a change is on its way, either the old or the new one may be in force."""
+    possible = weights_at_target(facts.entries, at_s)
+    return min(possible) if site == TARGET else 100 - max(possible)
