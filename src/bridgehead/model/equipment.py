@@ -32,6 +32,9 @@ class Rack(msgspec.Struct, frozen=True):
         footprint_m2: area that its weight rests on, for the limit of the floor.
         circuits: the circuits that end in it.
         loops: the cooling loops that take its heat, air and liquid.
+        pod: racks of one pod share their leaves; what comes from one pod is placed in one pod (M3).
+        nvlink_domain: racks of one NVLink domain are carried in one wave and placed in one pod (M2).
+        apart_from: racks that hold the other half of a redundant pair, or the other copy of data: never under way at the same time.
     """
 
     id: RackId
@@ -45,6 +48,9 @@ class Rack(msgspec.Struct, frozen=True):
     footprint_m2: Annotated[float, msgspec.Meta(gt=0)] | None = None
     circuits: tuple[CircuitRef, ...] = ()
     loops: tuple[LoopRef, ...] = ()
+    pod: str = ""
+    nvlink_domain: str = ""
+    apart_from: tuple[RackRef, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):

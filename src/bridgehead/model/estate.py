@@ -169,6 +169,39 @@ class Courier(msgspec.Struct, frozen=True):
     verify_bps: BitsPerSecond | None = None
 
 
+DatasetId = NewType("DatasetId", str)
+DatasetRef = Annotated[DatasetId, Ref(("dataset",))]
+
+
+class Temperature(enum.StrEnum):
+    """How often data is used: cold data goes first, hot data last (M9.2)."""
+
+    COLD = "cold"
+    WARM = "warm"
+    HOT = "hot"
+
+
+class Dataset(msgspec.Struct, frozen=True):
+    """Data that has to be at the target before what uses it (M9.1, M9.2).
+
+    Attributes:
+        site: where it lies now.
+        size_bytes: all of it.
+        store: the store that holds it.
+        change_bps: unique bytes that change, as a rate; 0 for data that is never written again.
+        temperature: how often it is used.
+        critical: whether it is metadata that is replicated synchronously (M7.2).
+    """
+
+    id: DatasetId
+    site: SiteRef
+    size_bytes: Bytes
+    store: str = ""
+    change_bps: BitsPerSecond | None = None
+    temperature: Temperature = Temperature.WARM
+    critical: bool = False
+
+
 class WorkloadKind(enum.StrEnum):
     """What kind of work it is."""
 
@@ -216,6 +249,7 @@ class Workload(msgspec.Struct, frozen=True):
         needs: workloads and services without which it cannot work.
         endpoints: addresses by which others reach it.
         data_class: the class of its data.
+        datasets: data that must be where it runs.
     """
 
     id: WorkloadId
@@ -242,6 +276,7 @@ class Workload(msgspec.Struct, frozen=True):
     needs: tuple[NeedRef, ...] = ()
     endpoints: tuple[str, ...] = ()
     data_class: str = ""
+    datasets: tuple[DatasetRef, ...] = ()
 
     @property
     def total_checkpoint_bytes(self) -> int | None:
@@ -285,6 +320,7 @@ class Estate(msgspec.Struct, frozen=True):
     sites: Annotated[tuple[Site, ...], Keyed("site")]
     links: Annotated[tuple[Link, ...], Keyed("link")] = ()
     couriers: Annotated[tuple[Courier, ...], Keyed("courier")] = ()
+    datasets: Annotated[tuple[Dataset, ...], Keyed("dataset")] = ()
     workloads: Annotated[tuple[Workload, ...], Keyed("workload")] = ()
     services: Annotated[tuple[Service, ...], Keyed("service")] = ()
 

@@ -20,6 +20,7 @@ from bridgehead.kernel.shape import Keyed, shape_of
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import ObjectiveId
 from bridgehead.model.fabric import AtLeastOne
+from bridgehead.model.logistics import BridgeheadShare, Logistics, PhaseLengths, Precopy, Prices, Spares, Weights
 from bridgehead.model.power import Fraction
 
 Part = Annotated[Share, msgspec.Meta(ge=0, lt=1)]
@@ -155,6 +156,16 @@ class Policy(msgspec.Struct, frozen=True):
         firmware: the versions that are right; without it, versions are only compared with each other.
         currency: of all costs, as its three letters.
         risks: who owns which risk, and what it is estimated at.
+        begins_s: the first day of the first phase; a plan needs it.
+        ends_s: everything has gone over by then; without it, as early as it can.
+        phases: how long the phases last at least.
+        bridgehead: how much capacity stands at the target before anything swings.
+        logistics: crews, vehicles and times; a plan that carries hardware needs it.
+        precopy: what is assumed of pre-copying.
+        weights: what a plan is judged by.
+        prices: what things cost.
+        spares: parts that stand ready.
+        stays: racks at the source that are not carried over (ids, ``*`` stands for any text).
     """
 
     name: str = msgspec.field(name="policy")
@@ -173,6 +184,16 @@ class Policy(msgspec.Struct, frozen=True):
     firmware: Annotated[tuple[Golden, ...], Keyed("component")] = ()
     currency: Annotated[str, msgspec.Meta(pattern="^[A-Z]{3}$")] = "EUR"
     risks: Annotated[tuple[RiskEstimate, ...], Keyed("risk")] = ()
+    begins_s: Moment | None = None
+    ends_s: Moment | None = None
+    phases: PhaseLengths = PhaseLengths()
+    bridgehead: BridgeheadShare = BridgeheadShare()
+    logistics: Logistics | None = None
+    precopy: Precopy = Precopy()
+    weights: Weights = Weights()
+    prices: Prices = Prices()
+    spares: Spares = Spares()
+    stays: tuple[str, ...] = ()
 
 
 def read_policy(text: str, *, file: str, sites: Collection[str] | None = None) -> Policy:
