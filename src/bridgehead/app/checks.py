@@ -13,6 +13,7 @@ FAMILIES: Final[tuple[str, ...]] = (
     "cables",
     "commissioning",
     "cooling",
+    "cooling_loss",
     "data_moves",
     "equivalence",
     "fabric",

@@ -63,9 +63,9 @@ def few(names: Iterable[str]) -> str:
     return ", ".join(ordered[:_FEW]) + more
 
 
-def listed(values: Iterable[object]) -> str:
-    """Values in brackets, in order; what nobody gave is said so."""
-    return "[" + ", ".join(str(value) for value in values) + "]"
+def counting(count: int, thing: str) -> str:
+    """``1 rack``, ``3 racks``: a number of things whose plural is made by an s."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def shown(value: float, dimension: Dimension) -> str:
