@@ -53,7 +53,7 @@ def test_people_see_the_verdict_first_and_what_to_do(capsys: pytest.CaptureFixtu
     _, risks, _ = run(capsys, ESTATE, "--policy", POLICY, "--risks")
     assert "power-instability" in risks
     _, calendar, _ = run(capsys, ESTATE, "--policy", POLICY, "--calendar")
-    assert "90 to 76 days before the move" in calendar
+    assert "90 to 75 days before the move" in calendar
 
 
 def test_what_if_changes_one_value_and_not_the_file(capsys: pytest.CaptureFixture[str]) -> None:

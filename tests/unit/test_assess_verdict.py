@@ -11,8 +11,9 @@ from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.risks import register
 from bridgehead.assess.verdict import binding_first, measurements, verdict
 from bridgehead.kernel.ids import Person
+from bridgehead.kernel.moment import format_moment
 from bridgehead.model.finding import Finding, FindingStatus, Origin, Severity, Verdict
-from bridgehead.model.policy import RiskEstimate
+from bridgehead.model.policy import Period, RiskEstimate
 
 PASS, FAIL, UNKNOWN = FindingStatus.PASS, FindingStatus.FAIL, FindingStatus.UNKNOWN
 CHECK = Check("PWR-TEST", "Is it?", ("M5.3",), "a <= b", lambda _scope: ())
@@ -93,15 +94,47 @@ def test_M5_4_register_says_what_is_done_and_invents_no_estimate() -> None:
     assert (first.id, first.owner, first.exposure) == ("PWR-A", "kim", 20_000.0)
 
 
+MOVE_S = 1_800_000_000.0
+WEEKEND = Period(MOVE_S, MOVE_S + 2 * DAY_S)
+
+
 def test_M5_0_calendar_begins_ninety_days_before_and_says_what_is_late() -> None:
-    move_s = 1_800_000_000.0
     findings = [finding(FAIL, "PWR-A"), finding(FAIL, "PWR-B"), finding(UNKNOWN, "FUTURE-CODE"), finding(PASS, "WAN-A")]
-    stages = calendar(findings, move_s=move_s, now_s=move_s - 40 * DAY_S)
-    assert stages[0].begins_s == move_s - ASSESSMENT_DAYS * DAY_S
-    assert stages[-1].ends_s == move_s
-    by_name = {stage.name: stage for stage in stages}
+    found = calendar(findings, windows=[WEEKEND], now_s=MOVE_S - 40.5 * DAY_S)
+    assert found.stages[0].begins_s == MOVE_S - ASSESSMENT_DAYS * DAY_S
+    assert found.stages[-1].ends_s == found.move_s == MOVE_S
+    by_name = {stage.name: stage for stage in found.stages}
     assert [task.settles for task in by_name["Building"].tasks if task.settles] == [("PWR-A", "PWR-B")], "one task for both"
     assert [task.settles for task in by_name["Inventory"].tasks if task.settles] == [("FUTURE-CODE",)]
-    assert {stage.name for stage in stages if stage.late} == {"Inventory", "Building"}
+    assert {stage.name: stage.late_days for stage in found.stages if stage.late_days is not None} == {"Inventory": 34, "Building": 4}
     assert not any(task.settles for task in by_name["Network"].tasks)
-    assert all(stage.begins_s is None and not stage.late for stage in calendar(findings, move_s=None, now_s=0.0))
+    assert all(task.where for stage in found.stages for task in stage.tasks if task.settles)
+    earliest = format_moment(MOVE_S - 40.5 * DAY_S + 90 * DAY_S)[:10]
+    assert "in 40 days" in found.advice[0]
+    assert f"not before {earliest}" in found.advice[1]
+
+
+def test_M5_0_the_next_window_counts_and_one_of_the_past_asks_for_another() -> None:
+    last_year = Period(MOVE_S - 365 * DAY_S, MOVE_S - 364 * DAY_S, "missed")
+    found = calendar([], windows=[last_year, WEEKEND], now_s=MOVE_S - 100 * DAY_S)
+    assert found.move_s == MOVE_S
+    assert "its assessment begins 90 days before" in found.advice[0]
+    over = calendar([finding(FAIL, "PWR-A")], windows=[last_year], now_s=MOVE_S)
+    assert over.move_s is None
+    assert all(stage.begins_s is stage.ends_s is stage.late_days is None for stage in over.stages)
+    (advice,) = over.advice
+    assert f"ended on {format_moment(last_year.ends_s)[:10]}" in advice
+    assert f"a window from {format_moment(MOVE_S + 90 * DAY_S)[:10]} on" in advice
+
+
+def test_M5_0_open_window_no_window_and_blackout() -> None:
+    now = MOVE_S + DAY_S
+    begun = calendar([finding(FAIL, "PWR-A")], windows=[WEEKEND], now_s=now)
+    assert begun.move_s == MOVE_S
+    assert begun.advice[0].startswith("The window of the move is open since")
+    assert calendar([], windows=[], now_s=now).advice[0].startswith("No window of the move is set: give the policy a window")
+    black = calendar([], windows=[WEEKEND], blackouts=[Period(MOVE_S - 1, MOVE_S + 3 * DAY_S)], now_s=0.0)
+    assert black.move_s is None
+    assert "blackouts" in black.advice[0]
+    later = calendar([], windows=[WEEKEND], blackouts=[Period(MOVE_S - 1, MOVE_S + DAY_S)], now_s=0.0)
+    assert later.move_s == MOVE_S + DAY_S, "what a blackout takes is no time to move"

@@ -12,7 +12,7 @@ import msgspec
 from bridgehead.app.checks import checks
 from bridgehead.app.runbook_files import read_text
 from bridgehead.app.wiring import driver_options
-from bridgehead.assess.calendar import Stage, calendar
+from bridgehead.assess.calendar import Calendar, calendar
 from bridgehead.assess.risks import Risk, register
 from bridgehead.assess.scope import Scope
 from bridgehead.assess.verdict import Measurement, binding_first, measurements, verdict
@@ -50,7 +50,7 @@ class Assessment(msgspec.Struct, frozen=True):
         findings: the binding one first.
         needed: the shortest list of what would settle the unknown ones.
         risks: the register that is drawn from the findings.
-        stages: the calendar of the assessment.
+        calendar: the schedule of the assessment.
         currency: of the costs in the register.
     """
 
@@ -60,7 +60,7 @@ class Assessment(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     needed: tuple[Measurement, ...]
     risks: tuple[Risk, ...]
-    stages: tuple[Stage, ...]
+    calendar: Calendar
     currency: str
 
     @property
@@ -84,7 +84,7 @@ def assess(estate: Estate, *, policy: Policy | None = None, source: str = "", ta
     used = policy or Policy(name="assessment", source=SiteId(source or "-"), target=judged.id)
     scope = Scope(estate, used, source=left, target=judged)
     found = binding_first(finding for check in checks() for finding in check.run(scope))
-    move_s = min((window.begins_s for window in used.windows), default=None)
+    now = time.time() if now_s is None else now_s
     return Assessment(
         verdict(found),
         left.id if left else "",
@@ -92,7 +92,7 @@ def assess(estate: Estate, *, policy: Policy | None = None, source: str = "", ta
         found,
         measurements(found),
         register(found, estimates=used.risks, hardware=bool(scope.incoming)),
-        calendar(found, move_s=move_s, now_s=time.time() if now_s is None else now_s),
+        calendar(found, windows=used.windows, blackouts=used.blackouts, now_s=now),
         used.currency,
     )
 
@@ -122,7 +122,8 @@ def document(found: Assessment, *, places: Mapping[str, Place], before: Assessme
         "measurements_needed": msgspec.to_builtins(found.needed),
         "risks": [msgspec.to_builtins(risk) | {"exposure": risk.exposure} for risk in found.risks],
         "currency": found.currency,
-        "calendar": msgspec.to_builtins(found.stages),
+        "calendar": msgspec.to_builtins(found.calendar.stages),
+        "calendar_advice": list(found.calendar.advice),
     }
     if before is not None:
         data["before"] = {"verdict": before.verdict.value, "findings": [_finding_data(one, places) for one in before.findings]}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bridgehead.assess.checking import Case
 from bridgehead.assess.checkpoint_math import checkpoint_bytes
 from bridgehead.assess.scope import Scope
 from bridgehead.assess.wan_math import LINE_EFFICIENCY
 from bridgehead.model.estate import Link, Workload, WorkloadKind
 from bridgehead.model.finding import Origin
-from bridgehead.model.policy import Period
 
 RATES = "measure the received rate of each link between the sites (iperf3 -R, several flows), and what production takes at its busiest"
 SIZES = "give the size of one checkpoint of each workload (0 B where it keeps none)"
@@ -61,19 +58,3 @@ def free_rate(case: Case, scope: Scope) -> float:
         case.take("allowed", cap, "bit/s", "policy.limits.rate")
         return min(total, cap)
     return total
-
-
-def usable_s(windows: Sequence[Period], blackouts: Sequence[Period]) -> tuple[float, ...]:
-    """Lengths of the pieces of time in which something may move: windows joined where they overlap, without the blackouts."""
-    joined: list[tuple[float, float]] = []
-    for begins, ends in sorted((one.begins_s, one.ends_s) for one in windows):
-        if joined and begins <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], ends))
-        else:
-            joined.append((begins, ends))
-    for black in blackouts:
-        cut: list[tuple[float, float]] = []
-        for begins, ends in joined:
-            cut += [(begins, min(ends, black.begins_s)), (max(begins, black.ends_s), ends)]
-        joined = [piece for piece in cut if piece[1] > piece[0]]
-    return tuple(ends - begins for begins, ends in joined)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from bridgehead.assess.carriage import KEEPS_STATE, RATES, SIZES, free_rate, moved, size_bytes, usable_s
+from bridgehead.assess.carriage import KEEPS_STATE, RATES, SIZES, free_rate, moved, size_bytes
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.fleet import few, shown
 from bridgehead.assess.scope import Scope
 from bridgehead.assess.wan_math import LINE_EFFICIENCY, NEED_FACTOR, Carriage, break_even_bps, courier_s, needed_bps, transfer_s
+from bridgehead.assess.windows import usable
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import Courier
 from bridgehead.model.finding import Finding, FindingStatus, Origin, Severity
@@ -27,7 +28,7 @@ def _checkpoints(scope: Scope) -> Iterator[Finding]:
     case = Case(CHECKPOINTS, scope.target.id)
     sizes = {one.id: size_bytes(case, one) for one in workloads}
     unknown = [name for name, size in sizes.items() if size is None]
-    pieces = usable_s(scope.policy.windows, scope.policy.blackouts)
+    pieces = _lengths_s(scope)
     if not pieces:
         yield case.unknown("no window says within which time checkpoints must be at the target", measurement=_WINDOW)
         return
@@ -76,6 +77,11 @@ def _data(scope: Scope) -> Iterator[Finding]:
     yield msgspec.structs.replace(best, text="; ".join([best.text, *others]))
 
 
+def _lengths_s(scope: Scope) -> list[float]:
+    """How long each piece of time is in which something may move."""
+    return [ends - begins for begins, ends in usable(scope.policy.windows, scope.policy.blackouts)]
+
+
 def _joins(courier: Courier, scope: Scope) -> bool:
     return set(courier.between) == {site.id for site in scope.sites}
 
@@ -98,10 +104,9 @@ def _changing(case: Case, scope: Scope) -> float:
 
 
 def _within(case: Case, scope: Scope, *, takes_s: float, text: str, remedy: str, measurement: str) -> Finding:
-    pieces = usable_s(scope.policy.windows, scope.policy.blackouts)
     if not scope.policy.windows:
         return case.holds(math.isfinite(takes_s), f"{text} (no window limits it)", remedy=remedy, measurement=measurement)
-    limit = sum(pieces)
+    limit = sum(_lengths_s(scope))
     case.take("windows", limit, "s", "policy.windows.*")
     return case.at_most(
         takes_s, limit, "s", f"{text}, {shown(limit, Dimension.DURATION)} are there", remedy=remedy, measurement=measurement

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bridgehead.app.assess import Assessment, Place, input_line, quantity
+from bridgehead.assess.fleet import counting, few
 from bridgehead.cli.terminal import Terminal
 from bridgehead.kernel.moment import format_moment
 from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
@@ -68,16 +69,17 @@ def print_risks(found: Assessment, *, console: Console | None = None) -> None:
 def print_calendar(found: Assessment, *, console: Console | None = None) -> None:
     """The stages with their tasks, dated where a window is set."""
     console = console or Terminal()
-    for stage in found.stages:
+    for sentence in found.calendar.advice:
+        console.print(Text(sentence))
+    for stage in found.calendar.stages:
         dates = f"{stage.begins_days} to {stage.ends_days} days before the move"
         if stage.begins_s is not None and stage.ends_s is not None:
             dates = f"{format_moment(stage.begins_s)[:10]} to {format_moment(stage.ends_s)[:10]} ({dates})"
-        console.print(Text.assemble((stage.name, "bold"), f"  {dates}", ("  LATE", "bold red") if stage.late else ""))
+        late = "" if stage.late_days is None else f"  LATE by {counting(stage.late_days, 'day')}: settle these first, or move the window"
+        console.print(Text.assemble((stage.name, "bold"), f"  {dates}", (late, "bold red")))
         for task in stage.tasks:
-            codes = f"  [{', '.join(task.settles)}]" if task.settles else ""
-            console.print(Padding(Text(f"- {task.what}{codes}"), (0, 0, 0, 2)))
-    if found.stages and found.stages[0].begins_s is None:
-        console.print("No dates: give the policy a window.")
+            at = f"  [{', '.join(task.settles)}: {few(task.where)}]" if task.settles else ""
+            console.print(Padding(Text(f"- {task.what}{at}"), (0, 0, 0, 2)))
 
 
 def _print_binding(console: Console, first: Finding, places: Mapping[str, Place]) -> None:

@@ -20,6 +20,7 @@ from bridgehead.app.assess_report.power import power
 from bridgehead.app.assess_report.racks import racks
 from bridgehead.app.demo.report.svg import clean
 from bridgehead.app.whole_file import whole_file
+from bridgehead.assess.fleet import counting, few
 from bridgehead.kernel.moment import format_moment
 from bridgehead.model.estate import Estate, Site
 from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
@@ -67,6 +68,8 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
         number=quantity,
         input_line=lambda one: input_line(one, places),
         blocking=Severity.BLOCKING,
+        counting=counting,
+        few=few,
         day=lambda moment_s: format_moment(moment_s)[:10],
     )
 
