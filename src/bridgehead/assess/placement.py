@@ -1,26 +1,29 @@
 """Placement checks: whether the target holds and feeds what is carried there, circuit by circuit (M5.3; rules sections 2 and 3, RD6).
 
-PASS needs a proposal that every check of power, cooling and space accepts; FAIL needs a bound below the need; between them it is UNKNOWN.
+PASS needs a proposal that every check of power, cooling and space accepts; FAIL needs a bound below the need, or a search that left nothing
+out; between them it is UNKNOWN.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
 from bridgehead.assess import asking, cooling, phases, power, space
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.cooling import usable_w
+from bridgehead.assess.fleet import few
 from bridgehead.assess.heat import HeatFlow
 from bridgehead.assess.loads import load_of
-from bridgehead.assess.placement_bound import UNLIMITED, Bound, Halls, Kind
-from bridgehead.assess.placement_search import Placing
+from bridgehead.assess.placement_bound import UNLIMITED, Bound, Halls, Kind, smallest_first
+from bridgehead.assess.placement_room import Room
+from bridgehead.assess.placement_search import EveryWay, Exhausted, Greedy
 from bridgehead.assess.power_flow import Flow
 from bridgehead.assess.scope import Scope
-from bridgehead.kernel.ids import SiteId
 from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.cooling import LoopKind
@@ -52,11 +55,13 @@ class Outcome(msgspec.Struct, frozen=True):
         placed: the nodes with rack and circuits; empty when no place was found or the search could not begin.
         lacks: what must be known first, sorted.
         refused: the text of what a check said against the proposal; empty when all accepted it.
+        impossible: whether every way was tried, with all known, and none is accepted.
     """
 
     placed: tuple[Node, ...]
     lacks: tuple[str, ...] = ()
     refused: str = ""
+    impossible: bool = False
 
     @property
     def proved(self) -> bool:
@@ -71,10 +76,31 @@ def outcome(scope: Scope) -> Outcome:
     lacks = _lacks_of(nodes)
     if lacks:
         return Outcome((), tuple(sorted(lacks | _site_lacks(scope))))
-    placing = Placing(Flow(scope.target), HeatFlow(scope.target), margin=scope.policy.margin)
-    placed = placing.place(nodes)
-    if placed is None:
-        return Outcome((), tuple(sorted(_site_lacks(scope))))
+    flow, heat = Flow(scope.target), HeatFlow(scope.target)
+    room = Room(flow, heat, margin=scope.policy.margin)
+    placed = Greedy(room.copy()).place(nodes)
+    found = Outcome((), tuple(sorted(_site_lacks(scope)))) if placed is None else _judged(scope, placed)
+    if found.proved or found.lacks or _site_lacks(scope) or not _certain(nodes, flow, heat):
+        return found
+    return _every_way(scope, room, nodes) or found
+
+
+def _every_way(scope: Scope, room: Room, nodes: list[Node]) -> Outcome | None:
+    """The answer of a search that leaves nothing out; None when there is too much to try, or the checks cannot tell."""
+
+    def accepts(proposal: Sequence[Node]) -> bool | None:
+        judged = _judged(scope, proposal)
+        return None if judged.lacks else judged.proved
+
+    try:
+        placed = EveryWay(room, accepts).place(nodes)
+    except Exhausted:
+        return None
+    return Outcome((), impossible=True) if placed is None else Outcome(tuple(placed))
+
+
+def _judged(scope: Scope, placed: Sequence[Node]) -> Outcome:
+    """What the checks say of the target with these nodes."""
     site = msgspec.structs.replace(scope.target, nodes=(*scope.target.nodes, *placed))
     then = Scope(scope.estate, scope.policy, source=None, target=site)
     found = [finding for check in _ACCEPTS for finding in check.run(then)]
@@ -84,6 +110,16 @@ def outcome(scope: Scope) -> Outcome:
         unknown |= {finding.measurement for check in (power.INPUTS, cooling.INPUTS) for finding in check.run(then)}
     failed = min((finding for finding in found if finding.status is FindingStatus.FAIL), key=_severity, default=None)
     return Outcome(tuple(placed), tuple(sorted(unknown)), failed.text if failed else "")
+
+
+def _certain(nodes: Iterable[Node], flow: Flow, heat: HeatFlow) -> bool:
+    """Whether all numbers that a search counts with are certain, and not the most that they can be."""
+    meters = (*flow.circuits.values(), *flow.sources.values())
+    return (
+        not any(load_of(node).loose for node in nodes)
+        and not any(meter.hard or meter.soft or meter.loose for meter in meters)
+        and not any(one.hard or one.soft for one in heat.loops.values())
+    )
 
 
 def _severity(finding: Finding) -> tuple[float, str, str]:
@@ -158,33 +194,56 @@ def _kinds(scope: Scope) -> list[tuple[Kind, list[Node]]]:
 def _hardware(scope: Scope) -> Iterator[Finding]:
     if not scope.incoming:
         return
-    flow = Flow(scope.target)
-    halls = Halls(flow, margin=scope.policy.margin)
-    for kind, nodes in _kinds(scope):
+    halls = Halls(Flow(scope.target), margin=scope.policy.margin)
+    kinds = _kinds(scope)
+    failed = False
+    for kind, nodes in kinds:
         bound = min(halls.bound(kind), _by_heat(scope, nodes), key=lambda bound: bound.nodes)
-        yield _placed(scope, kind, nodes, bound)
+        if bound.nodes < len(nodes):
+            failed = True
+            yield _too_many(scope, nodes[0].id, f"{len(nodes)} x {kind.name}", len(nodes), bound)
+    if failed:
+        return
+    everything = [node for _, nodes in kinds for node in nodes]
+    bound = min(halls.together([kind for kind, _ in kinds]), _by_heat(scope, everything), key=lambda bound: bound.nodes)
+    if bound.nodes < len(everything):
+        what = f"all {len(everything)} nodes together ({', '.join(f'{len(nodes)} x {kind.name}' for kind, nodes in kinds)})"
+        yield _too_many(scope, "all", what, len(everything), bound)
+        return
+    for kind, nodes in kinds:
+        yield _placed(scope, kind, nodes)
 
 
-def _placed(scope: Scope, kind: Kind, nodes: list[Node], bound: Bound) -> Finding:
-    site, source = scope.target.id, SiteId("") if scope.source is None else scope.source.id
-    case = Case(HARDWARE, f"{site}/incoming:{nodes[0].id}")
-    case.take("need", len(nodes), "", f"sites.{source}.nodes", origin=Origin.DERIVED)
+_MORE: Final = "have larger or more circuits, racks or cooling installed before anything moves, or move less"
+
+
+def _case(scope: Scope, name: str, need: int) -> Case:
+    case = Case(HARDWARE, f"{scope.target.id}/incoming:{name}")
+    case.take("need", need, "", f"sites.{'' if scope.source is None else scope.source.id}.nodes", origin=Origin.DERIVED)
     case.take("margin", scope.policy.margin, "1", "policy.margin")
-    case.take("at most", min(bound.nodes, UNLIMITED), "", f"sites.{site}.racks", origin=Origin.DERIVED)
-    what = f"{len(nodes)} {kind.name}"
-    if bound.nodes < len(nodes):
-        return case.at_least(
-            bound.nodes,
-            len(nodes),
-            "",
-            f"of {what} at most {bound.nodes} find a place at {site}: {bound.because}",
-            remedy="have larger or more circuits, racks or cooling installed before anything moves, or move less",
-        )
+    return case
+
+
+def _too_many(scope: Scope, name: str, what: str, need: int, bound: Bound) -> Finding:
+    case = _case(scope, name, need)
+    case.take("at most", bound.nodes, "", f"sites.{scope.target.id}.racks", origin=Origin.DERIVED)
+    text = f"of {what} at most {bound.nodes} find a place at {scope.target.id}: {bound.because}"
+    return case.at_least(bound.nodes, need, "", text, remedy=_MORE)
+
+
+def _placed(scope: Scope, kind: Kind, nodes: list[Node]) -> Finding:
+    site, case = scope.target.id, _case(scope, nodes[0].id, len(nodes))
+    what = f"{len(nodes)} x {kind.name}"
     result = outcome(scope)
     if result.proved:
-        racks = sorted({node.rack for node in result.placed if node.rack is not None})
-        shown = ", ".join(racks[:5]) + (f" and {len(racks) - 5} more" if len(racks) > 5 else "")
-        return case.holds(True, f"{what} find a place at {site} (racks {shown}), and survive every single loss", remedy="")
+        racks = few(str(node.rack) for node in result.placed if node.model == nodes[0].model)
+        return case.holds(True, f"{what} find a place at {site} (racks {racks}), and survive every single loss", remedy="")
+    if result.impossible:
+        text = (
+            f"{what} find no place at {site} beside all else that comes: every way to place all {len(scope.incoming)} nodes was tried, and "
+            "none survives every single loss"
+        )
+        return case.holds(False, text, remedy=_MORE)
     if result.lacks:
         return case.unknown(f"nobody can tell whether {what} find a place at {site}", measurement=result.lacks[0])
     against = f": {result.refused}" if result.refused else ""
@@ -202,14 +261,9 @@ def _by_heat(scope: Scope, nodes: list[Node]) -> Bound:
         if not loops or None in usable or not all(rack.loops for rack in scope.target.racks):
             continue
         left_w = sum(max(0.0, (one or 0.0) - heat.loops[loop.id].low_w) for one, loop in zip(usable, loops, strict=True))
-        needs = sorted(load_of(node).low_w * _part(node, kind) for node in nodes)
-        fit, total = 0, 0.0
-        for need in needs:
-            total += need
-            fit += total <= left_w * (1 + 1e-9)
-        if fit < len(nodes):
-            shown = format_quantity(left_w, Dimension.POWER, digits=4)
-            bounds.append(Bound(fit, f"the {kind.value} loops take {shown} more, with one unit of each lost and the margin kept"))
+        needs = [load_of(node).low_w * _part(node, kind) for node in nodes]
+        shown = format_quantity(left_w, Dimension.POWER, digits=4)
+        bounds.append(smallest_first(needs, left_w, f"the {kind.value} loops take {shown} more, with one unit of each lost, margin kept"))
     return min(bounds, key=lambda bound: bound.nodes)
 
 
@@ -232,7 +286,8 @@ HARDWARE = Check(
     "Does the target hold and feed what is carried there, with the margin, after every single loss?",
     ("M5.3", "M10.3"),
     "a proposal that all checks of power, cooling and space accept; else the least of the bounds by circuits, pairs that share them, what "
-    "survives each loss, elements of the tree, rack units, weight and heat (rules sections 2 and 3)",
+    "survives each loss, elements of the tree, rack units, weight and heat, of each kind of node and of all together; or every way tried "
+    "(rules sections 2 and 3)",
     _hardware,
 )
 INPUTS = Check(

@@ -84,6 +84,36 @@ class Halls:
         total = Bound(min(UNLIMITED, sum(part.nodes for part in parts)), _tightest(parts))
         return min([total, *self._sources(kind)], key=lambda bound: bound.nodes)
 
+    def together(self, kinds: Sequence[Kind]) -> Bound:
+        """A bound for nodes of all kinds at once: by power as for one kind, and by what all racks together hold, carry and feed."""
+        loads = tuple(sorted(load for kind in kinds for load in kind.loads_va))
+        racks = self._flow.site.racks
+        bounds = []
+        if all(rack.circuits for rack in racks):
+            left = sum(self._worst_left(circuits) for _, circuits in self._groups())
+            why = f"after the worst loss at each rack all circuits may carry {_va(left)} more together"
+            bounds.append(smallest_first(loads, left, why))
+        units = [self._free_units(rack) for rack in racks]
+        if None not in units:
+            total = sum(filter(None, units))
+            heights = [kind.units for kind in kinds for _ in kind.loads_va]
+            bounds.append(smallest_first(heights, total, f"all racks together have {total} rack units left"))
+        weights = [self._free_kg(rack) for rack in racks]
+        if None not in weights:
+            kg = sum(filter(None, weights))
+            heavy = [kind.weight_kg for kind in kinds for _ in kind.loads_va]
+            bounds.append(smallest_first(heavy, kg, f"all racks together carry {kg:,.0f} kg more"))
+        bounds.append(self.bound(Kind("all", loads, None, None, 0, 0.0)))
+        return min(bounds, key=lambda bound: bound.nodes)
+
+    def _worst_left(self, circuits: Sequence[CircuitId]) -> float:
+        """VA that a group of circuits may still carry whatever single thing is lost; a node never hangs on two groups."""
+        lost: defaultdict[str, float] = defaultdict(float)
+        for name in circuits:
+            for state in self._flow.losses[name]:
+                lost[state] += self.caps[name]
+        return sum(self.caps[name] for name in circuits) - max(lost.values(), default=0.0)
+
     def _groups(self) -> list[tuple[list[Rack], list[CircuitId]]]:
         """Racks that share circuits, directly or through others; sorted by id."""
         leader: dict[str, str] = {}
@@ -114,19 +144,25 @@ class Halls:
         return Bound(min(UNLIMITED, sum(room)), f"rack {fullest.id} has no more room or carries no more weight")
 
     def _by_units(self, kind: Kind, rack: Rack) -> int:
-        if rack.units is None or not kind.units:
-            return UNLIMITED
-        taken = rack.used_units + sum(node.units or 0 for node in self._standing[rack.id])
-        return max(0, rack.units - taken) // kind.units
+        free = self._free_units(rack)
+        return UNLIMITED if free is None or not kind.units else free // kind.units
 
     def _by_weight(self, kind: Kind, rack: Rack) -> int:
+        free = self._free_kg(rack)
+        return UNLIMITED if free is None or not kind.weight_kg else math.floor(free / kind.weight_kg * _SLACK)
+
+    def _free_units(self, rack: Rack) -> int | None:
+        if rack.units is None:
+            return None
+        return max(0, rack.units - rack.used_units - sum(node.units or 0 for node in self._standing[rack.id]))
+
+    def _free_kg(self, rack: Rack) -> float | None:
         floor = self._flow.site.floor_kg_per_m2
         limits = [rack.max_weight_kg, None if floor is None or rack.footprint_m2 is None else floor * rack.footprint_m2]
         known = [limit for limit in limits if limit is not None]
-        if not known or not kind.weight_kg:
-            return UNLIMITED
-        taken = (rack.weight_kg or 0.0) + sum(node.weight_kg or 0.0 for node in self._standing[rack.id])
-        return math.floor(max(0.0, min(known) - taken) / kind.weight_kg * _SLACK)
+        if not known:
+            return None
+        return max(0.0, min(known) - (rack.weight_kg or 0.0) - sum(node.weight_kg or 0.0 for node in self._standing[rack.id]))
 
     def _power(self, kind: Kind, circuits: Sequence[CircuitId]) -> Iterable[Bound]:
         """Bounds by supplies on circuits, by pairs that share them, and by what survives each loss."""
@@ -157,14 +193,12 @@ class Halls:
             for state in self._flow.losses[name]:
                 groups[state].append(name)
         all_va = sum(self.caps[name] for name in circuits)
-        sums = list(itertools.accumulate(kind.loads_va))
         for state, dead in sorted(groups.items()):
             left_va = all_va - sum(self.caps[name] for name in dead)
             if len(dead) == len(circuits):
                 yield Bound(0, f"{state} leaves nothing alive ({shown})")
                 continue
-            fit = sum(1 for total in sums if total <= left_va * _SLACK)
-            yield Bound(UNLIMITED if fit == len(sums) else fit, f"with {state} all others may carry {_va(left_va)} together ({shown})")
+            yield smallest_first(kind.loads_va, left_va, f"with {state} all others may carry {_va(left_va)} together ({shown})")
 
     def _sources(self, kind: Kind) -> Iterable[Bound]:
         """Elements of the tree through which everything goes, in the normal state or when another part is lost."""
@@ -182,7 +216,6 @@ class Halls:
             ("all is well", set[CircuitId]()),
             *((state, dead) for state, dead in sorted(lost.items()) if 4 * len(dead) >= len(circuits)),
         ]
-        sums = list(itertools.accumulate(kind.loads_va))
         for source in self._flow.site.sources:
             if source.limit_va is None or 4 * len(below[source.id]) < len(circuits):
                 continue
@@ -190,9 +223,15 @@ class Halls:
             left = max(0.0, room - self._flow.sources[source.id].low[1])
             for state, dead in wide:
                 if circuits - dead and circuits - dead <= below[source.id]:
-                    fit = sum(1 for total in sums if total <= left * _SLACK)
                     why = f"{source.kind} {source.id} may carry {_va(left)} more, and feeds all of them when {state}"
-                    yield Bound(UNLIMITED if fit == len(sums) else fit, why)
+                    yield smallest_first(kind.loads_va, left, why)
+
+
+def smallest_first(needs: Iterable[float], limit: float, because: str) -> Bound:
+    """How many of ``needs`` stay within ``limit`` together at the most; unlimited where all do."""
+    sums = list(itertools.accumulate(sorted(needs)))
+    fit = sum(1 for total in sums if total <= limit * _SLACK)
+    return Bound(UNLIMITED if fit == len(sums) else fit, because)
 
 
 def _supplies(cap: float, normal: float, stressed: float) -> int:

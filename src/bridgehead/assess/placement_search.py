@@ -1,176 +1,180 @@
-"""Placement search: a rack, and a circuit for each supply, for nodes that come (M5.3). Pure, greedy, the same answer every time.
+"""Placement search: a rack, and a circuit for each supply, for nodes that come (M5.3). Pure, the same answer every time.
 
-Each supply goes to the fullest circuit of the rack that still carries it after every single loss. What comes out is only a proposal: the
-checks judge the site with it like any other.
+First greedily: each supply goes to the fullest circuit of the rack that still carries it after every single loss. Where that finds no
+place, every way is tried, up to a number. What comes out is only a proposal: the checks judge the site with it like any other.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from bridgehead.assess.cooling import usable_w
-from bridgehead.assess.heat import HeatFlow
 from bridgehead.assess.loads import load_of
-from bridgehead.assess.placement_bound import circuit_limit
-from bridgehead.assess.power_flow import NORMAL, Flow
-from bridgehead.assess.power_math import headroom
-from bridgehead.model.cooling import LoopId, LoopKind
+from bridgehead.assess.placement_room import Room
 from bridgehead.model.equipment import Node, NodeId, Rack
 from bridgehead.model.fabric import RackId
-from bridgehead.model.power import CircuitId, SourceId, Wiring
+from bridgehead.model.power import Circuit, CircuitId
 
-_SLACK = 1 + 1e-12
+_STEPS: Final = 30_000
+_LEAVES: Final = 60
+_NODES: Final = 32
+_CIRCUITS: Final = 256
+"""How much is tried: sets of circuits for one node, whole proposals that the checks judge; and in which halls at all."""
 
 
-class Placing:
-    """Places nodes one after the other."""
+def alike(node: Node) -> bytes:
+    """Nodes with the same of this can stand in for each other."""
+    return msgspec.json.encode(msgspec.structs.replace(node, id=NodeId(""), rack=None, position=None, circuits=(), firmware={}, nics=()))
 
-    def __init__(self, flow: Flow, heat: HeatFlow, *, margin: float) -> None:
-        self._flow = flow
-        self._limits = {one.id: circuit_limit(one, flow, margin=margin) for one in flow.site.circuits}
-        self._dc = {one.id for one in flow.site.circuits if one.wiring is Wiring.DC}
-        self._base: dict[CircuitId, float] = {}
-        self._shifts: dict[CircuitId, defaultdict[str, float]] = {}
-        for name, meter in flow.circuits.items():
-            part = 0 if name in self._dc else 1
-            self._base[name] = meter.high[part]
-            self._shifts[name] = defaultdict(
-                float, {state: high[part] - meter.high[part] for state, _, high in meter.states() if state != NORMAL}
-            )
-        self._left = self._sources_left(margin)
-        self._heat_left = {loop.id: (usable_w(loop, margin=margin) or 0.0) - heat.loops[loop.id].high_w for loop in flow.site.loops}
-        self._loops: dict[LoopId, LoopKind] = {loop.id: loop.kind for loop in flow.site.loops}
-        self._units = {rack.id: (rack.units or 0) - rack.used_units for rack in flow.site.racks}
-        self._kg = {rack.id: self._carries(rack) - (rack.weight_kg or 0.0) for rack in flow.site.racks}
-        for node in flow.nodes:
-            if node.rack in self._units:
-                self._units[node.rack] -= node.units or 0
-                self._kg[node.rack] -= node.weight_kg or 0.0
+
+def _ordered(nodes: Sequence[Node]) -> list[Node]:
+    """Largest first, nodes that are alike together."""
+    return sorted(nodes, key=lambda node: (-load_of(node).known_w, -(node.units or 0), alike(node), node.id))
+
+
+def _placed(node: Node, rack: Rack, counts: Counter[CircuitId]) -> Node:
+    return msgspec.structs.replace(node, rack=rack.id, position=None, circuits=tuple(sorted(counts.elements())))
+
+
+class Greedy:
+    """Places nodes one after the other, and never moves one again."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._racks = sorted(room.flow.site.racks, key=lambda rack: rack.id)
         self._failed: set[tuple[bytes, RackId]] = set()
 
     def place(self, nodes: Sequence[Node]) -> list[Node] | None:
-        """All of them with rack and circuits, largest first; None when one finds no place."""
+        """All of them with rack and circuits; None when one finds no place."""
         found = []
-        for node in sorted(nodes, key=lambda node: (-load_of(node).known_w, node.id)):
+        for node in _ordered(nodes):
             placed = self._somewhere(node)
             if placed is None:
                 return None
             found.append(placed)
         return found
 
-    def _sources_left(self, margin: float) -> dict[SourceId, float]:
-        rule, left = self._flow.site.headroom, {}
-        for source in self._flow.site.sources:
-            if source.limit_va is not None and source.continuous is not None:
-                room = headroom(source.limit_va, continuous=source.continuous, margin=margin).chosen(rule)
-                left[source.id] = room - max(high[1] for _, _, high in self._flow.sources[source.id].states())
-        return left
-
-    def _carries(self, rack: Rack) -> float:
-        on_floor = (self._flow.site.floor_kg_per_m2 or 0.0) * (rack.footprint_m2 or 0.0)
-        return min(rack.max_weight_kg or 0.0, on_floor)
-
     def _somewhere(self, node: Node) -> Node | None:
-        alike = msgspec.json.encode(
-            msgspec.structs.replace(node, id=NodeId(""), rack=None, position=None, circuits=(), firmware={}, nics=())
-        )
-        for rack in sorted(self._flow.site.racks, key=lambda rack: rack.id):
+        kind = alike(node)
+        for rack in self._racks:
             # What did not fit will not fit later either, since a rack only fills up.
-            if (alike, rack.id) in self._failed:
+            if (kind, rack.id) in self._failed:
                 continue
-            cords = self._cords(node, rack) if self._holds(node, rack) else None
-            if cords is not None:
-                self._take(node, rack, Counter(cords))
-                return msgspec.structs.replace(node, rack=rack.id, position=None, circuits=tuple(sorted(cords)))
-            self._failed.add((alike, rack.id))
+            counts = self._cords(node, rack) if self._room.holds(node, rack) else None
+            if counts is not None:
+                self._room.take(node, rack, counts)
+                return _placed(node, rack, counts)
+            self._failed.add((kind, rack.id))
         return None
 
-    def _holds(self, node: Node, rack: Rack) -> bool:
-        if self._units[rack.id] < (node.units or 0) or self._kg[rack.id] * _SLACK < (node.weight_kg or 0.0):
-            return False
-        return all(self._heat_left[loop] * _SLACK >= heat_w for loop, heat_w in self._heat(node, rack).items())
-
-    def _heat(self, node: Node, rack: Rack) -> dict[LoopId, float]:
-        """Heat that a node gives to each loop of a rack."""
-        share = node.liquid_share or 0.0
-        found: dict[LoopId, float] = {}
-        for kind, part in ((LoopKind.AIR, 1 - share), (LoopKind.LIQUID, share)):
-            loops = [loop for loop in rack.loops if self._loops.get(loop) is kind]
-            found |= {loop: load_of(node).known_w * part / len(loops) for loop in loops}
-        return found
-
-    def _cords(self, node: Node, rack: Rack) -> list[CircuitId] | None:
-        """A circuit for each supply; None when there is none that works."""
-        circuits = sorted(name for name in set(rack.circuits) if self._limits.get(name, 0.0) > 0)
+    def _cords(self, node: Node, rack: Rack) -> Counter[CircuitId] | None:
+        """Supplies on each circuit; None when there is no circuit that works."""
+        room = self._room
+        circuits = sorted(name for name in set(rack.circuits) if room.limits.get(name, 0.0) > 0)
         cords: list[CircuitId] = []
         for _ in range(node.supplies or 0):
-            works = [name for name in circuits if self._works(node, Counter([*cords, name]))]
+            works = [name for name in circuits if room.works(node, Counter([*cords, name]))]
             if not works:
                 return None
-            cords.append(min(works, key=lambda name: (self._limits[name] - self._base[name] - cords.count(name) * 1e-9, name)))
-        fits = all(used <= self._left.get(source, 0.0) * _SLACK for source, used in self._through(node, Counter(cords)).items())
-        return cords if cords and fits else None
+            cords.append(min(works, key=lambda name: (room.spare(name) - cords.count(name) * 1e-9, name)))
+        counts = Counter(cords)
+        return counts if cords and room.carries(node, counts) else None
 
-    def _works(self, node: Node, counts: Counter[CircuitId]) -> bool:
-        """Whether some supplies of a node, the others being elsewhere, keep every circuit within its limit and leave enough alive."""
-        supplies, needed = node.supplies or 1, node.supplies_needed or 1
-        lost = self._lost(counts)
-        if any(supplies - sum(counts[name] for name in dead) < needed for dead in lost.values()):
-            return False
-        for name, count in counts.items():
-            load = self._load(node, name)
-            share = count * load / supplies
-            spare = self._limits[name] * _SLACK - self._base[name] - share
-            shifts = self._shifts[name]
-            if spare < max(shifts.values(), default=0.0) or spare < 0 or spare < count * load / max(1, supplies - 1) - share:
-                return False
-            for state, dead in lost.items():
-                if name not in dead:
-                    live = supplies - sum(counts[one] for one in dead)
-                    if spare < shifts.get(state, 0.0) + count * load / live - share:
-                        return False
-        return True
 
-    def _load(self, node: Node, name: CircuitId) -> float:
-        load = load_of(node)
-        return load.known_w if name in self._dc else load.high_va
+class Exhausted(Exception):
+    """It was tried as much as may be; nothing is proved."""
 
-    def _lost(self, counts: Counter[CircuitId]) -> dict[str, set[CircuitId]]:
-        found: defaultdict[str, set[CircuitId]] = defaultdict(set)
-        for name in counts:
-            for state in self._flow.losses[name]:
-                found[state].add(name)
-        return found
 
-    def _through(self, node: Node, counts: Counter[CircuitId]) -> dict[SourceId, float]:
-        """The most of a node that goes through each element above its circuits, in any state."""
-        supplies = node.supplies or 1
-        found: dict[SourceId, float] = {}
-        for dead in (set[CircuitId](), *self._lost(counts).values()):
-            live = supplies - sum(counts[name] for name in dead)
-            parts: Counter[SourceId] = Counter()
-            for name, count in counts.items():
-                if name not in dead:
-                    parts.update(dict.fromkeys(self._flow.tree.above(self._flow.tree.circuits[name]), count))
-            for source, count in parts.items():
-                found[source] = max(found.get(source, 0.0), load_of(node).high_va * count / live)
-        return found
+class EveryWay:
+    """Tries every way to place nodes, but for what is the same under another name.
 
-    def _take(self, node: Node, rack: Rack, counts: Counter[CircuitId]) -> None:
-        supplies = node.supplies or 1
-        for source, used in self._through(node, counts).items():
-            self._left[source] = self._left.get(source, 0.0) - used
-        for loop, heat_w in self._heat(node, rack).items():
-            self._heat_left[loop] -= heat_w
-        self._units[rack.id] -= node.units or 0
-        self._kg[rack.id] -= node.weight_kg or 0.0
-        for state, dead in self._lost(counts).items():
-            live = supplies - sum(counts[name] for name in dead)
-            for name, count in counts.items():
-                after = 0.0 if name in dead else count * self._load(node, name) / live
-                self._shifts[name][state] += after - count * self._load(node, name) / supplies
-        for name, count in counts.items():
-            self._base[name] += count * self._load(node, name) / supplies
+    Args:
+        room: the room at the beginning.
+        accepts: whether the checks accept a proposal; None when they cannot tell.
+    """
+
+    def __init__(self, room: Room, accepts: Callable[[Sequence[Node]], bool | None]) -> None:
+        self._begin = room
+        self._accepts = accepts
+        self._racks = sorted(room.flow.site.racks, key=lambda rack: rack.id)
+        reach: defaultdict[CircuitId, int] = defaultdict(int)
+        for rack in self._racks:
+            for name in set(rack.circuits):
+                reach[name] += 1
+        self._own = {name for name, count in reach.items() if count == 1}
+        self._steps = 0
+        self._leaves = 0
+
+    def place(self, nodes: Sequence[Node]) -> list[Node] | None:
+        """All of them with rack and circuits; None when there is no way. Raises Exhausted when there are too many to try."""
+        if len(nodes) > _NODES or len(self._begin.limits) > _CIRCUITS:
+            raise Exhausted
+        return self._rest(_ordered(nodes), self._begin, [], 0)
+
+    def _rest(self, nodes: list[Node], room: Room, done: list[Node], first: int) -> list[Node] | None:
+        if not nodes:
+            return self._leaf(done)
+        node, *rest = nodes
+        seen: set[object] = set()
+        for number in range(first, len(self._racks)):
+            rack = self._racks[number]
+            same = self._same(room, rack)
+            if (same is not None and same in seen) or not room.holds(node, rack):
+                continue
+            seen.add(same)
+            # Of nodes that are alike, a later one never stands before an earlier one.
+            after = number if rest and alike(rest[0]) == alike(node) else 0
+            for counts in self._cords(room, node, rack):
+                then = room.copy()
+                then.take(node, rack, counts)
+                found = self._rest(rest, then, [*done, _placed(node, rack, counts)], after)
+                if found is not None:
+                    return found
+        return None
+
+    def _leaf(self, done: list[Node]) -> list[Node] | None:
+        self._leaves += 1
+        accepted = self._accepts(done) if self._leaves <= _LEAVES else None
+        if accepted is None:
+            raise Exhausted
+        return done if accepted else None
+
+    def _same(self, room: Room, rack: Rack) -> object:
+        """Empty racks with the same of this can stand in for each other; None for one that is like no other."""
+        if any(name not in self._own or not room.untouched(name) for name in rack.circuits):
+            return None
+        circuits = sorted(repr(_same_circuit(room, name)) for name in set(rack.circuits))
+        return (room.left_in(rack), tuple(sorted(set(rack.loops))), tuple(circuits))
+
+    def _cords(self, room: Room, node: Node, rack: Rack) -> Iterator[Counter[CircuitId]]:
+        """Every way to spread the supplies of a node over the circuits of a rack."""
+        circuits = sorted(name for name in set(rack.circuits) if room.limits.get(name, 0.0) > 0)
+        same = {name: repr(_same_circuit(room, name)) for name in circuits if name in self._own and room.untouched(name)}
+        yield from self._spread(room, node, circuits, {}, same)
+
+    def _spread(
+        self, room: Room, node: Node, circuits: list[CircuitId], taken: dict[CircuitId, int], same: Mapping[CircuitId, str]
+    ) -> Iterator[Counter[CircuitId]]:
+        left = (node.supplies or 0) - sum(taken.values())
+        if not left:
+            yield Counter({name: count for name, count in taken.items() if count})
+            return
+        if not circuits:
+            return
+        name, *others = circuits
+        # Of circuits that are alike, a later one never gets more than an earlier one.
+        most = min([left, *(count for earlier, count in taken.items() if name in same and same.get(earlier) == same[name])])
+        for count in range(most, -1, -1):
+            self._steps += 1
+            if self._steps > _STEPS:
+                raise Exhausted
+            then = {**taken, name: count}
+            if not count or room.works(node, {one: supplies for one, supplies in then.items() if supplies}):
+                yield from self._spread(room, node, others, then, same)
+
+
+def _same_circuit(room: Room, name: CircuitId) -> Circuit:
+    return msgspec.structs.replace(room.flow.tree.circuits[name], id=CircuitId(""))
