@@ -26,9 +26,9 @@ Changes = dict[str, Any]
 
 ASKS = {"COOL-INPUTS", "PLACE-INPUTS", "PWR-INPUTS"}
 """They list what others wait for: never fail, and say nothing where nothing is waited for."""
-NEVER_FAIL = ASKS | {"ACC-SCALE", "EST-NODES", "EST-WORKLOADS", "FAB-TOPOLOGY", "FW-OTHER"}
+NEVER_FAIL = ASKS | {"ACC-SCALE", "ACC-TESTS", "ACC-WORKLOAD", "EST-NODES", "EST-WORKLOADS", "FAB-TOPOLOGY", "FW-OTHER"}
 """A test that was not run, what nobody described, and drift of which nobody knows what it does are no failures."""
-TELLS = {"COOL-REACH", "PWR-RING"}
+TELLS = {"COOL-REACH", "EST-SHADOW", "PWR-RING"}
 """They speak of what is wrong only."""
 CODES = [check.code for check in checks()]
 CARRIED: Changes = {"hardware": True, "b nodes": {}}
@@ -39,6 +39,8 @@ CASES: dict[str, tuple[Changes, Changes]] = {
     "ACC-CORRECT": ({"b acceptance full wrong": 1}, {"b acceptance full wrong": None}),
     "ACC-RESULT": ({"b acceptance full measured": "1 Tbps"}, {"b acceptance full expected": None}),
     "ACC-SCALE": ({}, {"b acceptance rack": None}),
+    "ACC-TESTS": ({}, {"b acceptance stores scale": "rack"}),
+    "ACC-WORKLOAD": ({}, {"b acceptance real": None}),
     "CAB-LATENCY": ({"b nodes n1 nics mlx5_0 length": "90 m"}, {"b nodes n1 nics mlx5_0 length": None}),
     "CAB-REACH": ({"b nodes n1 nics mlx5_0 length": "90 m"}, {"b nodes n1 nics mlx5_0 medium": None}),
     "COOL-AIR-RACK": ({"b nodes n3 power": "90 kW"}, {"b nodes n3 power": None, "b nodes n3 nameplate": None}),
@@ -51,6 +53,7 @@ CASES: dict[str, tuple[Changes, Changes]] = {
     "COOL-REACH": ({"b racks r1 loops": ["air"]}, {"b racks r1 loops": None}),
     "COOL-SPARE": ({"b loops wet units_needed": 2}, {"b loops wet units_needed": None}),
     "EST-NODES": ({}, {"b nodes": {}}),
+    "EST-SHADOW": ({"c": {}, "services chat sites": ["a", "b", "c"]}, {}),
     "EST-WORKLOADS": ({}, {"workloads": {}, "services": {}}),
     "FAB-ADDRESSES": (CARRIED | {"b fabrics ib free_addresses": 1}, CARRIED | {"b fabrics ib free_addresses": None}),
     "FAB-BANDWIDTH": ({"b nodes n3 nics mlx5_0 rate": "10 Gbps"}, {"b nodes n1 nics mlx5_0 switch": None}),
@@ -97,6 +100,7 @@ CASES: dict[str, tuple[Changes, Changes]] = {
     "QOS-CLASSES": ({"b fabrics st qos pfc": [4]}, {"b fabrics st qos pfc": None}),
     "RSV-CUT-OVER": ({"workloads lm restore": "30 h"}, {"workloads lm restore": None}),
     "RSV-FAULTS": ({"b gpu_hours_per_interruption": 10}, {"b gpu_hours_per_interruption": None}),
+    "RSV-GROWTH": ({"a usage 2026-Q3 used_gpu_hours": 7500}, {"a usage 2026-Q2": None}),
     "RSV-INTERVAL": ({"workloads lm checkpoint_every": "5 min"},
                      {"workloads lm save": None, "b stores fs write": None, "a stores fs write": None}),
     "RSV-SPARES": ({"b spare_gpus": 1}, {"b spare_gpus": None}),
@@ -141,7 +145,7 @@ def findings(changes: Changes) -> list[Finding]:
             hardware = bool(value)
             continue
         *ahead, last = path.split()
-        place = data["sites"] if ahead[:1] in (["a"], ["b"]) or path[:2] in ("a ", "b ") else data
+        place = data["sites"] if ahead[:1] in (["a"], ["b"]) or path == "c" or path[:2] in ("a ", "b ") else data
         for step in ahead:
             place = place[step]
         if value is None:

@@ -21,6 +21,7 @@ FAMILIES: Final[tuple[str, ...]] = (
     "firmware",
     "generations",
     "gpus",
+    "growth",
     "interconnect",
     "phases",
     "placement",

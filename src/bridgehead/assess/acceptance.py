@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.fleet import shown
+from bridgehead.assess.fleet import few, shown
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.acceptance import Acceptance, Scale
 from bridgehead.model.estate import Site
-from bridgehead.model.finding import Finding, Origin
+from bridgehead.model.finding import Finding, Origin, Severity
 
 _COLLECTIVE: Final = "nccl-all-reduce"
+_NETWORK: Final = ("ib-write", "ib_write", "ib-read", "ib_read", "ib-send", "ib_send", "iperf")
+_STORAGE: Final = ("storage", "fio", "ior", "elbencho")
 _TOLERANCE: Final = 0.05
 """How far below the source's result one at the target may be, where nobody declared what to expect."""
 
@@ -91,6 +93,41 @@ def _scales(scope: Scope) -> Iterator[Finding]:
             yield case.at_least(count, len(nodes), "", f"{_COLLECTIVE} was run on all {len(nodes)} nodes", remedy="")
 
 
+def _kinds(scope: Scope) -> Iterator[Finding]:
+    if sum(bool(node.gpus) for node in scope.target.nodes) < 2:
+        return
+    wanted: list[tuple[str, tuple[str, ...], Scale | None, str]] = [
+        ("network", _NETWORK, None, "run ib_write_bw (InfiniBand, RoCE) or iperf3 between pairs of nodes of different racks")
+    ]
+    if scope.target.stores:
+        full = "write and read from all nodes at once (fio, ior), and give it as 'storage-write' at full scale"
+        wanted.append(("storage", _STORAGE, Scale.FULL, full))
+    for name, begins, scale, ask in wanted:
+        case = Case(KINDS, scope.target.id, state=name)
+        runs = [one for one in _ordered(scope.target) if one.measured_bps is not None and one.test.startswith(begins)]
+        found = [one for one in runs if scale is None or one.scale is scale]
+        at = "" if scale is None else f" at {scale} scale, where limits of stores show first"
+        if found:
+            case.take("test", found[0].id, "", f"sites.{scope.target.id}.acceptance.{found[0].id}", origin=Origin.MEASURED)
+            yield case.holds(True, f"the {name} was tested alone ({found[0].test} at {found[0].scale} scale)", remedy="")
+        else:
+            yield case.unknown(f"the {name} of {scope.target.id} was not tested alone{at}", measurement=ask)
+
+
+def _real(scope: Scope) -> Iterator[Finding]:
+    names = {one.id for one in scope.workloads if one.gpus}
+    if not names:
+        return
+    case = Case(REAL, scope.target.id)
+    found = [one for one in _ordered(scope.target) if one.test in names and one.measured_bps is not None]
+    if found:
+        case.take("test", found[0].id, "", f"sites.{scope.target.id}.acceptance.{found[0].id}", origin=Origin.MEASURED)
+        yield case.holds(True, f"{few(one.test for one in found)} was run at {scope.target.id}, and not only benchmarks", remedy="")
+    else:
+        ask = "run one real workload at the target, and give the rate at which it reads or reduces as a result whose test has its name"
+        yield case.unknown(f"{scope.target.id} was tested with benchmarks only; no workload of the move was run there", measurement=ask)
+
+
 RESULT = Check(
     "ACC-RESULT",
     "Does each test reach what is expected?",
@@ -106,4 +143,20 @@ SCALES = Check(
     "one result at each scale, at full scale on all nodes (rules section 5)",
     _scales,
 )
-CHECKS = (RESULT, CORRECT, SCALES)
+KINDS = Check(
+    "ACC-TESTS",
+    "Were network and storage tested, each alone?",
+    ("P5", "M5.3"),
+    "a result of ib_write_bw or iperf3, and one of the stores at full scale (rules section 5)",
+    _kinds,
+    Severity.WARNING,
+)
+REAL = Check(
+    "ACC-WORKLOAD",
+    "Was a real workload run at the target, and not only benchmarks?",
+    ("P23", "P5"),
+    "one acceptance result whose test is the name of a workload (P23: tuning to benchmarks instead of the line)",
+    _real,
+    Severity.WARNING,
+)
+CHECKS = (RESULT, CORRECT, SCALES, KINDS, REAL)

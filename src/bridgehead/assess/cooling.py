@@ -9,6 +9,7 @@ from functools import lru_cache
 from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.cooling_math import air_m3ps, liquid_m3ps, pressure_ratio
+from bridgehead.assess.fleet import counting
 from bridgehead.assess.heat import Heat, HeatFlow
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.quantity import format_quantity
@@ -98,7 +99,7 @@ def _homeless(scope: Scope) -> Iterator[Finding]:
             case = Case(HOME, f"{flow.site.id}/rack:{rack}")
             yield case.unknown(f"nobody said which cooling loops take the heat of rack {rack}", measurement=asking.RACK_LOOPS)
         if flow.rackless:
-            text = f"{flow.rackless} nodes of {flow.site.id} stand nobody knows where, and so does their heat"
+            text = f"nobody knows in which rack {counting(flow.rackless, 'node')} of {flow.site.id} stand, nor where their heat goes"
             yield Case(HOME, flow.site.id).unknown(text, measurement=asking.RACK_OF_NODE)
 
 
@@ -163,8 +164,16 @@ def _air_racks(scope: Scope) -> Iterator[Finding]:
             case = Case(AIR, f"{flow.site.id}/rack:{rack.id}")
             case.take("heat into air", heat.high_w, "W", f"sites.{flow.site.id}.nodes", origin=Origin.DERIVED)
             case.take("limit", AIR_ALONE_W, "W", "rules section 4", origin=Origin.DEFAULT)
-            text = f"rack {rack.id} gives {watts(heat.high_w)} into the air; above 25 to 30 kW a rack air alone is seldom enough"
-            yield _judge(case, heat, AIR_ALONE_W, text, remedy="spread its nodes over more racks, or cool them with liquid")
+            text = (
+                f"rack {rack.id} gives {watts(heat.high_w)} into the air; above 25 to 30 kW air alone seldom cools a rack (a rule of thumb)"
+            )
+            yield _judge(
+                case,
+                heat,
+                AIR_ALONE_W,
+                text,
+                remedy="spread its nodes over more racks, cool them with liquid, or have the site prove that its air carries this much",
+            )
 
 
 def _inputs(scope: Scope) -> Iterator[Finding]:

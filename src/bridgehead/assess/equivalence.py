@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.fleet import PURPOSES, counted, fabric_subject, fabrics_for, few, shown
+from bridgehead.assess.fleet import PURPOSES, counted, counting, fabric_subject, fabrics_for, few, shown
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.equipment import Node
@@ -82,12 +82,22 @@ def _nodes(scope: Scope) -> Iterator[Finding]:
     ]
     lacking = sure[0] - sure[1]
     if lacking.total() > len(vague[1]):
-        yield case.holds(False, f"the target lacks {counted(lacking)}", remedy="plan for the difference, or add nodes of this kind")
+        yield case.holds(
+            False, _lacking(lacking, had, has), remedy="mend the nodes that differ, add nodes of this kind, or plan for the difference"
+        )
     elif any(vague):
         names = {name for side in vague for name in side}
         yield case.unknown(f"the class of {len(vague[0]) + len(vague[1])} nodes is not known: {few(names)}", measurement=_MODELS)
     else:
         yield case.holds(True, f"each class of node of the source is there: {counted(had)}", remedy="")
+
+
+def _lacking(lacking: Counter[str], had: Counter[str], has: Counter[str]) -> str:
+    """``2 of 64 nodes are not there that have 8 H100, ...``, kind by kind."""
+    each = [
+        f"it lacks {count} of {counting(had[kind], 'node')} with {kind} (it has {has[kind]})" for kind, count in sorted(lacking.items())
+    ]
+    return "; ".join(each)
 
 
 def _unclassed(node: Node) -> bool:
@@ -119,8 +129,17 @@ def _rails(scope: Scope) -> Iterator[Finding]:
             yield case.unknown("the model or the adapters of some nodes are not known", measurement=_MODELS)
             continue
         now = has.get(model, floor)
-        text = f"each GPU has {shown(now, Dimension.RATE)} of adapters, each {model} of the source {shown(had[model], Dimension.RATE)}"
-        yield case.at_least(now, had[model], "bit/s", text, remedy="add adapters, or expect slower collectives and say so in the plan")
+        text = (
+            f"at its weakest node each GPU has {shown(now, Dimension.RATE)} of adapters; each {model} of the source has "
+            f"{shown(had[model], Dimension.RATE)}"
+        )
+        yield case.at_least(
+            now,
+            had[model],
+            "bit/s",
+            text,
+            remedy="mend or add adapters at the weakest node, or expect slower collectives and say so in the plan",
+        )
 
 
 def _fabric(scope: Scope) -> Iterator[Finding]:

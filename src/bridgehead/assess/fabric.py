@@ -10,7 +10,7 @@ import msgspec
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.fabric_load import FabricLoad
 from bridgehead.assess.fabric_math import oversubscription, two_tier
-from bridgehead.assess.fleet import PURPOSES, fabric_subject, fabrics_for, few, shown
+from bridgehead.assess.fleet import PURPOSES, counting, fabric_subject, fabrics_for, few, shown
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import Site
@@ -66,10 +66,11 @@ def _topology(scope: Scope) -> Iterator[Finding]:
         if lost:
             case.take("no topology", ", ".join(lost), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
             yield case.unknown(
-                f"{len(lost)} of {len(load.cabled)} nodes have no topology in the {purpose} fabric: {few(lost)}", measurement=CABLING
+                f"{len(lost)} of {counting(len(load.cabled), 'node')} have no topology in the {purpose} fabric: {few(lost)}",
+                measurement=CABLING,
             )
         else:
-            yield case.holds(True, f"all {len(load.cabled)} nodes hang on leaves of the {purpose} fabric that are known", remedy="")
+            yield case.holds(True, f"all {counting(len(load.cabled), 'node')} hang on known leaves of the {purpose} fabric", remedy="")
 
 
 def _oversubscription(scope: Scope) -> Iterator[Finding]:
@@ -171,7 +172,7 @@ def _ports(scope: Scope) -> Iterator[Finding]:
         unknown = sorted(leaf.id for leaf in leaves if leaf.ports is None)
         if not leaves or unknown:
             what = f"nobody gave the ports of {few(unknown)}" if leaves else "no leaf of it is described"
-            yield case.unknown(f"{needed} adapters need ports, and {what}", measurement=_PORTS)
+            yield case.unknown(f"ports are needed for {counting(needed, 'adapter')}, and {what}", measurement=_PORTS)
             continue
         cabled = sum(1 for _, nics in load.cabled for nic in nics if nic.switch in load.switches)
         free = sum((leaf.ports or 0) - sum(uplink.count for uplink in leaf.uplinks) for leaf in leaves) - cabled
@@ -179,7 +180,13 @@ def _ports(scope: Scope) -> Iterator[Finding]:
         radix = max(leaf.ports or 0 for leaf in leaves)
         plan = two_tier(needed, radix=radix) if radix > 1 else None
         remedy = f"a fabric that holds nothing back needs {plan.leaves} leaves and {plan.spines} spines of {radix} ports" if plan else ""
-        yield case.at_least(free, needed, "", f"{needed} adapters need ports, {free} of the leaves are free", remedy=remedy or "add leaves")
+        yield case.at_least(
+            free,
+            needed,
+            "",
+            f"ports are needed for {counting(needed, 'adapter')}, and {free} are free on the leaves",
+            remedy=remedy or "add leaves",
+        )
 
 
 def _losses(scope: Scope) -> Iterator[Finding]:

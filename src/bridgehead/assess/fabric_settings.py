@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.fleet import PURPOSES, fabric_subject, fabrics_for, few
+from bridgehead.assess.fleet import PURPOSES, counting, fabric_subject, fabrics_for, few
 from bridgehead.assess.scope import Scope
 from bridgehead.model.estate import Site
 from bridgehead.model.fabric import FabricKind, FabricPurpose
@@ -34,7 +34,7 @@ def _purposes(scope: Scope) -> Iterator[Finding]:
 
 
 def _mtu_of(case: Case, site: Site, purpose: FabricPurpose, *, least: bool) -> int | None:
-    values = [case.take("MTU", fabric.mtu, "B", f"sites.{site.id}.fabrics.{fabric.id}.mtu") for fabric in fabrics_for(site, purpose)]
+    values = [case.take("MTU", fabric.mtu, "bytes", f"sites.{site.id}.fabrics.{fabric.id}.mtu") for fabric in fabrics_for(site, purpose)]
     known = [value for value in values if value is not None]
     if least:
         return min(known, default=None)
@@ -57,7 +57,7 @@ def _mtu(scope: Scope) -> Iterator[Finding]:
         yield case.at_least(
             has,
             had,
-            "B",
+            "bytes",
             f"the {purpose} fabric takes packets of {has} bytes, at the source {had}",
             remedy=f"set the MTU of the whole path to {had}, adapters and switches included",
             measurement=ask,
@@ -97,7 +97,11 @@ def _managers(scope: Scope) -> Iterator[Finding]:
             yield case.unknown("its subnet managers are not known", measurement="count the subnet managers of each fabric (sminfo)")
         else:
             yield case.at_least(
-                count, _MANAGERS, "", f"{count} subnet managers, one of them in charge", remedy="run a second subnet manager on standby"
+                count,
+                _MANAGERS,
+                "",
+                f"it has {counting(count, 'subnet manager')}, of which one is in charge",
+                remedy="run a second subnet manager on standby",
             )
 
 
@@ -117,9 +121,18 @@ def _addresses(scope: Scope) -> Iterator[Finding]:
         ]
         free = sum(value for value in found if value is not None)
         if any(value is None for value in found):
-            yield case.unknown(f"{needed} adapters need addresses", measurement="count the free addresses of each fabric of the target")
+            yield case.unknown(
+                f"addresses are needed for {counting(needed, 'adapter')}, and nobody counted the free ones",
+                measurement="count the free addresses of each fabric of the target",
+            )
         else:
-            yield case.at_least(free, needed, "", f"{needed} adapters need addresses, {free} are free", remedy="enlarge the subnet")
+            yield case.at_least(
+                free,
+                needed,
+                "",
+                f"addresses are needed for {counting(needed, 'adapter')}, and {free} are free",
+                remedy="enlarge the subnet",
+            )
 
 
 PURPOSE = Check(

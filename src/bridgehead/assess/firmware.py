@@ -99,7 +99,8 @@ def _alike(case: Case, component: str, group: list[Part], *, classed: bool) -> F
     if len(known) > 1 and group[0].kind:
         (usual, many), *others = known.items()
         odd = "; ".join(f"{version} at {few(owners)}" for version, owners in others)
-        text = f"{component} differs: {usual} at {len(many)} of {len(group)}, {odd}"
+        blocks = "; that can break NVLink or collectives" if component in COLLECTIVES else ""
+        text = f"{component} differs: {usual} at {len(many)} of {len(group)}, {odd}{blocks}"
         return case.holds(False, text, remedy=f"bring all to one {component} version before the acceptance tests")
     if len(known) < len(classes):
         return case.unknown(f"{component} is not known at {few(classes[''])}", measurement=_READ)

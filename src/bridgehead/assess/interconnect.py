@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.fleet import Placed, few, judged_nodes
+from bridgehead.assess.fleet import Placed, counting, few, judged_nodes
 from bridgehead.assess.scope import Scope
 from bridgehead.model.fabric import FabricPurpose, Nic, NicId
 from bridgehead.model.finding import Finding, Origin
@@ -72,20 +72,23 @@ def _gpus(scope: Scope) -> Iterator[Finding]:
         case.take("expected", most, "", f"{placed.path}.gpus_expected", origin=Origin.DERIVED if expected is None else Origin.DECLARED)
         gone = _missing_addresses(placed, others)
         where = f"; the one at {', '.join(gone)} is missing" if gone else ""
-        text = f"{placed.node.gpus} of {most} GPUs{where}"
+        text = f"it has {placed.node.gpus} of {counting(most, 'GPU')}{where}"
         yield case.at_least(placed.node.gpus, most, "", text, remedy="reseat or replace the GPU before the node is counted")
-    yield from _rest(GPUS, scope, failed, unknown=[p.node.id for p in nodes if p.node.gpus_expected is None], of=len(nodes), ask=_BUILT)
+    vague = [placed.node.id for placed in nodes if placed.node.gpus_expected is None]
+    yield from _rest(GPUS, scope, "all their GPUs", failed, unknown=vague, of=len(nodes), ask=_BUILT)
 
 
-def _rest(check: Check, scope: Scope, failed: bool, *, unknown: Sequence[str], of: int, ask: str) -> Iterator[Finding]:
+def _rest(check: Check, scope: Scope, have: str, failed: bool, *, unknown: Sequence[str], of: int, ask: str) -> Iterator[Finding]:
     """What is said of all nodes that did not fail, together."""
     case = Case(check, scope.target.id)
     case.take("nodes", of, "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
     if unknown:
         case.take("not known", ", ".join(sorted(unknown)), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
-        yield case.unknown(f"it cannot be told for {len(unknown)} of {of} nodes: {few(unknown)}", measurement=ask)
+        yield case.unknown(
+            f"whether they have {have} cannot be told of {len(set(unknown))} of {counting(of, 'node')}: {few(unknown)}", measurement=ask
+        )
     elif not failed:
-        yield case.holds(True, f"all {of} nodes are complete", remedy="")
+        yield case.holds(True, f"all {counting(of, 'node')} have {have}", remedy="")
 
 
 def _nvlinks(scope: Scope) -> Iterator[Finding]:
@@ -107,7 +110,7 @@ def _nvlinks(scope: Scope) -> Iterator[Finding]:
             yield _weak_links(placed, weak, most, declared=built is not None)
         elif expected is None or len(node.gpu_links) < node.gpus:
             unknown.append(node.id)
-    yield from _rest(NVLINKS, scope, failed, unknown=unknown, of=len(nodes), ask=_LINKS)
+    yield from _rest(NVLINKS, scope, "all their NVLinks", failed, unknown=unknown, of=len(nodes), ask=_LINKS)
 
 
 def _weak_links(placed: Placed, weak: list[int], most: int, *, declared: bool) -> Finding:
@@ -119,7 +122,7 @@ def _weak_links(placed: Placed, weak: list[int], most: int, *, declared: bool) -
     names = [f"GPU {index}{_address(node.gpu_addresses, index)} has {node.gpu_links[index]} of {most} NVLinks" for index in weak]
     sheet = links_by_model(node.gpu_model)
     other = f" (the data sheet of its model says {sheet})" if sheet is not None and sheet != most else ""
-    text = f"{few(names)}; its bandwidth is {least / most:.0%}{other}"
+    text = f"{few(names)}; NVLink bandwidth there is {least / most:.0%} of what it was built for{other}"
     return case.at_least(least, most, "", text, remedy="reseat the baseboard or replace the GPU, then run the acceptance tests again")
 
 
@@ -151,7 +154,7 @@ def _adapters(scope: Scope) -> Iterator[Finding]:
             elif len(group) == 1 or nameless or not nics:
                 unknown.append(placed.node.id)
     unknown += [placed.node.id for placed in nodes if not placed.node.model]
-    yield from _rest(ADAPTERS, scope, failed, unknown=unknown, of=len(nodes), ask=_MODELS)
+    yield from _rest(ADAPTERS, scope, "all their compute adapters", failed, unknown=unknown, of=len(nodes), ask=_MODELS)
 
 
 def _too_few(placed: Placed, nics: list[Nic], most: int, counts: Mapping[NicId, int], of: int) -> Finding:
@@ -160,8 +163,8 @@ def _too_few(placed: Placed, nics: list[Nic], most: int, counts: Mapping[NicId, 
     case.take("of siblings", most, "", f"{placed.path}.nics.*", origin=Origin.DERIVED)
     own = {nic.id for nic in nics}
     gone = sorted(name for name, count in counts.items() if name not in own and count * 2 >= of)
-    where = f"; {few(gone)} is missing" if gone else ""
-    text = f"{len(nics)} compute adapters, its siblings have {most}{where}"
+    where = f"; missing: {few(gone)}" if gone else ""
+    text = f"it has {counting(len(nics), 'compute adapter')}, its siblings have {most}{where}"
     return case.at_least(len(nics), most, "", text, remedy="reseat or replace the adapter before the node is counted")
 
 
@@ -178,10 +181,10 @@ def _link_state(scope: Scope) -> Iterator[Finding]:
             case = Case(LINK_STATE, placed.subject)
             for name in down:
                 case.take(f"{name} is up", False, "", f"{placed.path}.nics.{name}.active")
-            yield case.holds(False, f"no link at {few(down)}", remedy="check cable, transceiver and switch port")
+            yield case.holds(False, f"the link is down at {few(down)}", remedy="check cable, transceiver and switch port")
         if any(nic.active is None for nic in nics):
             unknown.append(placed.node.id)
-    yield from _rest(LINK_STATE, scope, failed, unknown=unknown, of=len(nodes), ask=_STATE)
+    yield from _rest(LINK_STATE, scope, "a link at each compute adapter", failed, unknown=unknown, of=len(nodes), ask=_STATE)
 
 
 GPUS = Check(

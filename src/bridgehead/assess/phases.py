@@ -10,6 +10,7 @@ from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.power import flows
 from bridgehead.assess.power_flow import BALANCED, SOMETHING, UNTRACED, Flow, Meter
 from bridgehead.assess.power_math import headroom, line_currents
+from bridgehead.assess.power_tree import kind_words
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.units import Dimension
@@ -61,7 +62,8 @@ def _source(scope: Scope, flow: Flow, source: PowerSource) -> Finding:
     rated = case.take("rating", _rated_a(source), "A", f"{place}.current")
     lasting = case.take("f", source.continuous, "1", f"{place}.continuous")
     line = _NAMES[states[high_state][1].index(high)]
-    flowing = f"{line} of {source.kind} {source.id} carries {format_quantity(high, Dimension.CURRENT, digits=4)} at worst ({high_state})"
+    carried = format_quantity(high, Dimension.CURRENT, digits=4)
+    flowing = f"{line} of {kind_words(source.kind)} {source.id} carries {carried} at worst ({high_state})"
     if source.wiring is None or rated is None or lasting is None:
         asked = asking.CONTINUOUS if lasting is None and rated is not None and source.wiring is not None else asking.SOURCE_RATING
         return case.unknown(f"{flowing}, and its limit is not known", measurement=asked)

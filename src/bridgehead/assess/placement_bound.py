@@ -15,6 +15,7 @@ import msgspec
 
 from bridgehead.assess.power_flow import Flow
 from bridgehead.assess.power_math import headroom
+from bridgehead.assess.power_tree import kind_words
 from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.equipment import Node, Rack
@@ -223,7 +224,7 @@ class Halls:
             left = max(0.0, room - self._flow.sources[source.id].low[1])
             for state, dead in wide:
                 if circuits - dead and circuits - dead <= below[source.id]:
-                    why = f"{source.kind} {source.id} may carry {_va(left)} more, and feeds all of them when {state}"
+                    why = f"{kind_words(source.kind)} {source.id} may carry {_va(left)} more, and feeds all of them when {state}"
                     yield smallest_first(kind.loads_va, left, why)
 
 

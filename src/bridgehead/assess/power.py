@@ -11,6 +11,7 @@ from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.loads import Reading
 from bridgehead.assess.power_flow import Flow, Meter
 from bridgehead.assess.power_math import GUESSED_POWER_FACTOR, Headroom, headroom
+from bridgehead.assess.power_tree import kind_words
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.units import Dimension
@@ -68,6 +69,8 @@ def _circuit(scope: Scope, flow: Flow, circuit: Circuit, nodes: list[Node]) -> F
         )
     room = _room(case, flow.site, scope, circuit.rating_va, lasting, unit="W" if dc else "VA")
     limit = room.chosen(flow.site.headroom)
+    for name, load in (("I at worst, in each line", worst.high), ("I limit", limit)):
+        case.take(name, load * circuit.current_a / circuit.rating_va, "A", "rules section 1", origin=Origin.DERIVED)
     text = (
         f"circuit {circuit.id} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=dc)} "
         f"({_READINGS[flow.site.headroom]})"
@@ -152,16 +155,16 @@ def _source(scope: Scope, flow: Flow, source: PowerSource) -> Finding:
     case = Case(SOURCE, f"{flow.site.id}/source:{source.id}", state=worst.state)
     case.take("load", worst.high, "W" if dc else "VA", f"sites.{flow.site.id}.nodes", origin=Origin.DERIVED)
     if source.id in flow.tree.cyclic:
-        return case.unknown(f"{source.kind} {source.id} feeds itself, as the estate says", measurement=asking.TREE)
+        return case.unknown(f"{kind_words(source.kind)} {source.id} feeds itself, as the estate says", measurement=asking.TREE)
     if worst.nothing:
-        return case.holds(True, f"{source.kind} {source.id} carries nothing", remedy="")
+        return case.holds(True, f"{kind_words(source.kind)} {source.id} carries nothing", remedy="")
     rating = case.take("rating", source.limit_va, "W" if dc else "VA", f"{place}.rating")
     lasting = case.take("f", source.continuous, "1", f"{place}.continuous")
     if rating is None or lasting is None:
         asked = asking.SOURCE_RATING if rating is None else asking.CONTINUOUS
-        return case.unknown(f"{source.kind} {source.id} carries {worst.words}, and its limit is not known", measurement=asked)
+        return case.unknown(f"{kind_words(source.kind)} {source.id} carries {worst.words}, and its limit is not known", measurement=asked)
     limit = _room(case, flow.site, scope, rating, lasting, unit="W" if dc else "VA").chosen(flow.site.headroom)
-    text = f"{source.kind} {source.id} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=dc)}"
+    text = f"{kind_words(source.kind)} {source.id} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=dc)}"
     return worst.judge(case, limit, text, remedy="move load to another part of the power tree, or have this element replaced")
 
 
@@ -175,18 +178,19 @@ def _active(scope: Scope) -> Iterator[Finding]:
             case = Case(ACTIVE, f"{flow.site.id}/source:{source.id}", state=worst.state)
             case.take("load", worst.high, "W", f"sites.{flow.site.id}.nodes", origin=Origin.DERIVED)
             if worst.nothing:
-                yield case.holds(True, f"{source.kind} {source.id} carries nothing", remedy="")
+                yield case.holds(True, f"{kind_words(source.kind)} {source.id} carries nothing", remedy="")
                 continue
             rated = case.take("limit", source.active_limit_w, "W", f"sites.{flow.site.id}.sources.{source.id}.active_limit")
             margin = case.take("margin", scope.policy.margin, "1", "policy.margin") or 0.0
             if rated is None:
                 yield case.unknown(
-                    f"{source.kind} {source.id} carries {worst.words}, and its limit in watts is not known",
+                    f"{kind_words(source.kind)} {source.id} carries {worst.words}, and its limit in watts is not known",
                     measurement=asking.SOURCE_RATING,
                 )
                 continue
             limit = rated / (1 + margin) if flow.site.headroom is HeadroomRule.NEED else (1 - margin) * rated
-            text = f"{source.kind} {source.id} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=True)}"
+            named = f"{kind_words(source.kind)} {source.id}"
+            text = f"{named} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=True)}"
             yield worst.judge(case, limit, text, remedy="move load to another part of the power tree, or have this element replaced")
 
 

@@ -11,6 +11,12 @@ from bridgehead.model.power import Circuit, CircuitId, PowerSource, SourceId, So
 ROOTS: Final = frozenset({SourceKind.UTILITY, SourceKind.GENERATOR})
 """Kinds that nothing has to feed. Anything else without ``fed_by`` has an unknown origin."""
 
+
+def kind_words(kind: SourceKind) -> str:
+    """A kind of element for sentences: ``UPS``, ``transfer switch``."""
+    return kind.value.upper() if kind in (SourceKind.UPS, SourceKind.PDU) else kind.value.replace("-", " ")
+
+
 _NOTHING: Final[frozenset[SourceId]] = frozenset()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,16 +18,18 @@ from bridgehead.assess.checkpoint_math import (
     spares_needed,
     young_s,
 )  # fmt: skip
-from bridgehead.assess.fleet import shown
+from bridgehead.assess.fleet import counting, shown
 from bridgehead.assess.power_math import spares
 from bridgehead.assess.scope import Scope
-from bridgehead.assess.workloads import SAVES, ordered, save_s
+from bridgehead.assess.workloads import SAVES, objective_of, ordered, save_s
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import Site, Workload, WorkloadKind
 from bridgehead.model.finding import Finding, Origin, Severity
 
 _SPARES: Final = "count the spare GPUs that stand ready at each site"
 _RECORDS: Final = "count unexpected interruptions and GPU-hours of the last months (sacct, incident records)"
+_TIMES: Final = "measure restore and warm-up of each workload, and give the interval of checkpoints"
+_AHEAD: Final = "replicate ahead, and keep the target restored and warm"
 _WEEK_H: Final = 168.0
 _CHANCE: Final = 0.95
 _ROUGH: Final = 0.1
@@ -46,9 +49,11 @@ def _spares(scope: Scope) -> Iterator[Finding]:
         spare = case.take("spares", site.spare_gpus, "", f"sites.{site.id}.spare_gpus")
         need = spares(gpus, share=scope.policy.reserve)
         if spare is None:
-            yield case.unknown(f"{need} spare GPUs are wanted for {gpus}, nobody said how many there are", measurement=_SPARES)
+            yield case.unknown(
+                f"{counting(need, 'spare GPU')} should stand ready for {gpus}, and nobody said how many do", measurement=_SPARES
+            )
             continue
-        text = f"{spare} spare GPUs for {gpus}, {need} are wanted"
+        text = f"{counting(spare, 'spare GPU')} for {gpus} GPUs, {need} should stand ready"
         yield case.at_least(spare, need, "", text, remedy="place spare GPUs, or rent capacity for the time of the move")
 
 
@@ -69,11 +74,14 @@ def _faults(scope: Scope) -> Iterator[Finding]:
     expected = gpus * _WEEK_H / hours
     need = spares_needed(expected, chance=_CHANCE)
     spare = case.take("spares", site.spare_gpus, "", f"sites.{site.id}.spare_gpus")
-    text = f"in a week {expected:.3g} GPUs fail, {need} spares are enough with {_CHANCE:.0%}"
+    text = (
+        f"about {expected:.3g} hardware faults a week are expected of {gpus} GPUs; {counting(need, 'spare')} last that week in "
+        f"{_CHANCE:.0%} of all cases"
+    )
     if spare is None:
         yield case.unknown(text, measurement=_SPARES)
         return
-    yield case.at_least(spare, need, "", f"{text}, {spare} are there", remedy="place more spare GPUs", measurement=_RECORDS)
+    yield case.at_least(spare, need, "", f"{text}, and {spare} stand ready", remedy="place more spare GPUs", measurement=_RECORDS)
 
 
 def _between_s(case: Case, site: Site | None, workload: Workload) -> float:
@@ -102,17 +110,31 @@ def _interval(scope: Scope) -> Iterator[Finding]:
             yield case.unknown("its interval or its time to save is not known", measurement=ask)
             continue
         between = _between_s(case, sites.get(workload.site), workload)
-        best = young_s(saving, between_s=between)
+        free = young_s(saving, between_s=between)
+        best = min(free, _allowed_s(case, scope, workload, saving))
         now, least = (lost_share(saving, between_s=between, interval_s=interval) for interval in (every, best))
-        three = (best, daly_s(saving, between_s=between), saxena_s(saving, between_s=between, restart_s=restart))
-        words = ", ".join(shown(max(0.0, interval), Dimension.DURATION) for interval in three)
+        three = (("Young", free), ("Daly", daly_s(saving, between_s=between)),
+                 ("Saxena", saxena_s(saving, between_s=between, restart_s=restart)))  # fmt: skip
+        words = ", ".join(f"{name} {shown(max(0.0, interval), Dimension.DURATION)}" for name, interval in three)
+        within = f", and {shown(best, Dimension.DURATION)} is what its RPO allows" if best < free else ""
         text = (
-            f"saving every {shown(every, Dimension.DURATION)} loses {now:.2%} of the work; the best interval, {words}"
-            f" (Young, Daly, Saxena), loses {least:.2%}"
+            f"saving every {shown(every, Dimension.DURATION)} loses {now:.2%} of the work; the best interval is {words}{within}, which"
+            f" loses {least:.2%}"
         )
         if saving > _ROUGH * between:
             text += "; a save is so long against the time between failures that these formulas are rough"
-        yield case.at_most(now, _EXCESS * least, "", text, remedy="change the interval of checkpoints", measurement=_RECORDS)
+        yield case.at_most(
+            now, _EXCESS * least, "", text, remedy=f"save about every {shown(best, Dimension.DURATION)}", measurement=_RECORDS
+        )
+
+
+def _allowed_s(case: Case, scope: Scope, workload: Workload, saving_s: float) -> float:
+    """The longest interval that the RPO allows; without one, or with one that no interval meets, there is no such limit."""
+    objective = objective_of(scope, workload)
+    if objective is None or objective.rpo_s <= saving_s:
+        return math.inf
+    case.take("RPO", objective.rpo_s, "s", f"policy.objectives.{workload.objective}.rpo")
+    return objective.rpo_s - saving_s
 
 
 def _cut_over(scope: Scope) -> Iterator[Finding]:
@@ -137,24 +159,24 @@ def _cut_over(scope: Scope) -> Iterator[Finding]:
         total += lost
         complete = complete and None not in parts
         takes = since + restore + warm_up
-        text = f"stop, restore and start cost up to {shown(takes, Dimension.DURATION)}, {lost:.3g} GPU-hours"
-        ask = "measure restore and warm-up of each workload, and give the interval of checkpoints"
-        remedy = "replicate ahead, and keep the target restored and warm"
+        text = (
+            f"a plain stop costs it up to {shown(takes, Dimension.DURATION)} ({lost:.3g} GPU-hours): work since the last checkpoint, "
+            "restore and warm-up"
+        )
         if budget.per_workload_s is None:
             continue
         limit = budget.per_workload_s
         case.take("budget", limit, "s", "policy.compute_loss.per_workload")
         if takes <= limit and None in parts:
-            yield case.unknown("what a stop costs was not measured", measurement=ask)
+            yield case.unknown("what a stop costs was not measured", measurement=_TIMES)
         else:
-            yield case.at_most(takes, limit, "s", f"{text}; {shown(limit, Dimension.DURATION)} are allowed", remedy=remedy, measurement=ask)
+            text = f"{text}; {shown(limit, Dimension.DURATION)} are allowed"
+            yield case.at_most(takes, limit, "s", text, remedy=_AHEAD, measurement=_TIMES)
     if budget.gpu_hours is not None:
-        whole.take("budget", budget.gpu_hours, "h", "policy.compute_loss.gpu_hours")
-        whole.take("lost", total if complete else None, "h", "workloads.*", origin=Origin.DERIVED)
-        text = f"stopping all at once costs up to {total:.4g} GPU-hours, {budget.gpu_hours:g} are allowed"
-        ask = "measure restore and warm-up of each workload, and give the interval of checkpoints"
-        remedy = "replicate ahead, and keep the target restored and warm"
-        yield whole.at_most(total, budget.gpu_hours, "h", text, remedy=remedy, measurement=ask)
+        whole.take("budget", budget.gpu_hours, "GPU-hours", "policy.compute_loss.gpu_hours")
+        whole.take("lost", total if complete else None, "GPU-hours", "workloads.*", origin=Origin.DERIVED)
+        text = f"plain stops of all workloads cost up to {total:.4g} GPU-hours together, {budget.gpu_hours:g} are allowed"
+        yield whole.at_most(total, budget.gpu_hours, "GPU-hours", text, remedy=_AHEAD, measurement=_TIMES)
 
 
 SPARES = Check(
@@ -177,7 +199,7 @@ INTERVAL = Check(
     "RSV-INTERVAL",
     "Are checkpoints saved at a good interval?",
     ("M4", "M1"),
-    "loss = C/T + T/(2M) <= 1.25 · loss at √(2CM), M = GPU-hours per interruption / GPUs (rules section 7)",
+    "loss = C/T + T/(2M) <= 1.25 · loss at min(√(2CM), RPO - C), M = GPU-hours per interruption / GPUs (rules section 7)",
     _interval,
     Severity.WARNING,
 )

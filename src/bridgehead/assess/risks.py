@@ -90,7 +90,7 @@ def _of(code: str, held: Sequence[Finding]) -> Risk:
     state = "it fails" if worst.status is FindingStatus.FAIL else "it is not known"
     mitigation = worst.remedy if worst.status is FindingStatus.FAIL else worst.measurement
     decides = any(one.severity is Severity.BLOCKING for one in held)
-    return Risk(code, worst.text, f"{state} at {', '.join(subjects[:_MOST_SUBJECTS])}{more}", mitigation, decides)
+    return Risk(code, f"{worst.subject}: {worst.text}", f"{state} at {', '.join(subjects[:_MOST_SUBJECTS])}{more}", mitigation, decides)
 
 
 def _estimated(risk: Risk, estimate: RiskEstimate | None) -> Risk:

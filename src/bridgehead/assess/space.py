@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
+from bridgehead.assess.fleet import counting
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.quantity import format_quantity
 from bridgehead.kernel.units import Dimension
@@ -109,7 +110,7 @@ def _positions(scope: Scope) -> Iterator[Finding]:
         elif nodes and (lost or rack.units is None or any(node.position is None or node.units is None for node in nodes)):
             yield case.unknown(f"nobody noted where all nodes of rack {rack.id} sit", measurement=asking.POSITION)
         elif nodes:
-            yield case.holds(True, f"the {len(nodes)} nodes of rack {rack.id} sit beside each other", remedy="")
+            yield case.holds(True, f"{counting(len(nodes), 'node')} of rack {rack.id} sit in places of their own", remedy="")
 
 
 def _misplaced(rack: Rack, nodes: list[Node]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.fleet import PURPOSES, fabrics_for, shown
+from bridgehead.assess.fleet import PURPOSES, counting, fabrics_for, shown
 from bridgehead.assess.scope import Scope
 from bridgehead.assess.wan_math import failover_s
 from bridgehead.kernel.units import Dimension
@@ -132,7 +132,12 @@ def _ecmp(pair: Pair) -> Finding:
     had, has = values
     if known and min(known) < 2:
         return case.at_least(
-            min(known), 2, "", f"ECMP uses {min(known)} path", remedy="use all equal paths at both sites", measurement=_SETTINGS
+            min(known),
+            2,
+            "",
+            f"ECMP uses {counting(min(known), 'path')} only",
+            remedy="use all equal paths at both sites",
+            measurement=_SETTINGS,
         )
     if had is None or has is None:
         return case.unknown("the number of equal paths is not known", measurement=_SETTINGS)
@@ -153,7 +158,10 @@ def _failover(scope: Scope) -> Iterator[Finding]:
             case.take("limit", _FAILOVER_S, "s", "requirement M8.1", origin=Origin.DEFAULT)
             least = failover_s(interval or 0.0, multiplier=multiplier or 1, reroute_s=reroute or 0.0)
             if least < _FAILOVER_S and (interval is None or multiplier is None or reroute is None):
-                yield case.unknown("a timer alone is no failover time", measurement=f"{_SETTINGS}; {_TIMES}")
+                yield case.unknown(
+                    "the time from a failed path to traffic on another one is not known; a BFD timer alone is no failover time",
+                    measurement=f"{_SETTINGS}; {_TIMES}",
+                )
                 continue
             text = f"a failed path is left after {shown(least, Dimension.DURATION)}, less than 50 ms are wanted"
             yield case.holds(least < _FAILOVER_S, text, remedy="shorten the BFD interval and re-routing", value=least, limit=_FAILOVER_S)
@@ -165,19 +173,20 @@ def _packets(scope: Scope) -> Iterator[Finding]:
             continue
         for link in sorted(scope.links, key=lambda one: one.id):
             case = Case(PACKETS, f"link:{link.id}", state=pair.target_fabric.id)
-            has = case.take("MTU of the line", link.mtu, "B", f"links.{link.id}.mtu")
+            has = case.take("MTU of the line", link.mtu, "bytes", f"links.{link.id}.mtu")
             sizes = [
-                case.take(f"MTU at {site.id}", fabric.mtu, "B", f"sites.{site.id}.fabrics.{fabric.id}.mtu") for site, fabric in pair.sides
+                case.take(f"MTU at {site.id}", fabric.mtu, "bytes", f"sites.{site.id}.fabrics.{fabric.id}.mtu")
+                for site, fabric in pair.sides
             ]
             inner = max((size for size in sizes if size is not None), default=None)
             ask = "read the MTU of each line, and of each fabric at both sites"
             if has is None or inner is None:
                 yield case.unknown("whether stretched packets fit through the line is not known", measurement=ask)
                 continue
-            case.take("overlay", _OVERLAY_BYTES, "B", "VXLAN over IPv4", origin=Origin.DEFAULT)
+            case.take("overlay", _OVERLAY_BYTES, "bytes", "VXLAN over IPv4", origin=Origin.DEFAULT)
             limit = inner + _OVERLAY_BYTES
             text = f"stretched packets of {inner} bytes need {limit} on the line, which takes {has}"
-            yield case.at_least(has, limit, "B", text, remedy="raise the MTU of the line, or lower it at the edge", measurement=ask)
+            yield case.at_least(has, limit, "bytes", text, remedy="raise the MTU of the line, or lower it at the edge", measurement=ask)
 
 
 def _qos(scope: Scope) -> Iterator[Finding]:

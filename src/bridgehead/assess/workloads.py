@@ -69,7 +69,9 @@ def _graces(scope: Scope) -> Iterator[Finding]:
             continue
         shortest = min(workload.graces, key=lambda one: (one.lasts_s, one.id))
         if saving is None:
-            yield case.unknown(f"it has {shown(shortest.lasts_s, Dimension.DURATION)} to stop ({shortest.id})", measurement=_SAVE)
+            yield case.unknown(
+                f"nobody measured a save; it has {shown(shortest.lasts_s, Dimension.DURATION)} to stop ({shortest.id})", measurement=_SAVE
+            )
             continue
         text = f"a save takes {shown(saving, Dimension.DURATION)}, {shortest.id} allows {shown(shortest.lasts_s, Dimension.DURATION)}"
         remedy = f"raise {shortest.id}, or ask for the checkpoint before the drain"
@@ -88,7 +90,7 @@ def _restore(scope: Scope) -> Iterator[Finding]:
             yield case.unknown("nobody said how soon it must work again", measurement=_OBJECTIVE)
             continue
         least = (restore or 0.0) + (warm_up or 0.0)
-        text = f"restore and warm-up take {shown(least, Dimension.DURATION)}, allowed are {shown(limit, Dimension.DURATION)}"
+        text = f"restore and warm-up take {shown(least, Dimension.DURATION)}, its RTO is {shown(limit, Dimension.DURATION)}"
         remedy = "keep a restored standby warm, or restore from a faster store"
         if least <= limit and (restore is None or warm_up is None):
             yield case.unknown("its time to restore and warm up was not measured", measurement=_SAVE)
@@ -112,7 +114,9 @@ def _loss(scope: Scope) -> Iterator[Finding]:
                 "its checkpoint interval or its time to save is not known", measurement=f"{_SAVE}; give the interval of checkpoints"
             )
             continue
-        text = f"up to {shown(most, Dimension.DURATION)} of work is lost, allowed are {shown(limit, Dimension.DURATION)}"
+        text = (
+            f"interval and save let up to {shown(most, Dimension.DURATION)} of work be lost, its RPO is {shown(limit, Dimension.DURATION)}"
+        )
         yield case.at_most(most, limit, "s", text, remedy="save more often", measurement=_SAVE)
 
 
@@ -135,7 +139,7 @@ def _minimum(scope: Scope) -> Iterator[Finding]:
         elif not workload.gpu_model and known >= fewest:
             yield case.unknown("nobody said which GPU model it needs", measurement=asking.GPU_MODEL)
         else:
-            text = f"it needs at least {fewest} {workload.gpu_model or 'GPUs'}, {known} are there"
+            text = f"it needs at least {fewest} {workload.gpu_model or 'GPUs'}, the target has {known}"
             yield case.at_least(known, fewest, "", text, remedy="keep it at the source until enough GPUs are at the target")
 
 

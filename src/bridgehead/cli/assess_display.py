@@ -19,7 +19,6 @@ from bridgehead.model.finding import Finding, FindingStatus, Severity, Verdict
 _STYLES = {FindingStatus.FAIL: "bold red", FindingStatus.UNKNOWN: "yellow", FindingStatus.PASS: "green"}
 _VERDICTS = {Verdict.GO: "bold green", Verdict.NO_GO: "bold red", Verdict.CANNOT_TELL: "bold yellow"}
 _WORDS = {Verdict.GO: "GO", Verdict.NO_GO: "NO-GO", Verdict.CANNOT_TELL: "CANNOT TELL"}
-_MOST_SUBJECTS = 6
 _MOST_MEASUREMENTS = 12
 
 
@@ -111,15 +110,22 @@ def _print_group(console: Console, title: str, chosen: Sequence[Finding]) -> Non
     table.add_column(ratio=1)
     for code, held in by_code.items():
         first = held[0]
-        subjects = list(dict.fromkeys(one.subject for one in held))
-        named = ", ".join(subjects[:_MOST_SUBJECTS]) + (
-            f" and {len(subjects) - _MOST_SUBJECTS} more" if len(subjects) > _MOST_SUBJECTS else ""
-        )
-        margin = "" if first.margin is None else f"{first.margin:+.1%}"
-        table.add_row(Text(code, style=_STYLES[first.status]), margin, Text(f"{named}: {first.text}"))
+        others = sorted({one.subject for one in held} - {first.subject})
+        passes = f" (and {len(others)} more)" if others and first.status is FindingStatus.PASS else ""
+        words = Text(f"{first.subject}: {first.text}{passes}")
+        table.add_row(Text(code, style=_STYLES[first.status]), margin_words(first.margin), words)
+        if others and not passes:
+            table.add_row("", "", Text(f"also {few(others)}", style="dim"))
         if first.remedy:
             table.add_row("", "", Text(f"-> {first.remedy}", style="dim"))
     console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def margin_words(margin: float | None) -> str:
+    """Room to the limit as a share of it; whole percents where it is far off."""
+    if margin is None:
+        return ""
+    return ">999%" if margin >= 10 else f"{margin:+.0%}" if abs(margin) >= 1 else f"{margin:+.1%}"
 
 
 def _print_needed(console: Console, found: Assessment) -> None:

@@ -59,6 +59,20 @@ class HeadroomRule(enum.StrEnum):
     """What may flow for hours is at least (1 + margin) times the load."""
 
 
+class Quarter(msgspec.Struct, frozen=True):
+    """What jobs used of a site's GPUs in three months, from scheduler accounting (P18).
+
+    Attributes:
+        id: ``2026-Q3``.
+        used_gpu_hours: GPU-hours that jobs had.
+        offered_gpu_hours: GPU-hours that were there for them.
+    """
+
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9]{4}-Q[1-4]$")]
+    used_gpu_hours: Annotated[float, msgspec.Meta(ge=0)]
+    offered_gpu_hours: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
 class Site(msgspec.Struct, frozen=True):
     """A datacenter, colocation hall or cloud region.
 
@@ -77,6 +91,7 @@ class Site(msgspec.Struct, frozen=True):
         loops: cooling.
         spare_gpus: GPUs that stand ready as spares (M10.1).
         gpu_hours_per_interruption: GPU-hours between two unexpected interruptions of jobs, from its own records.
+        usage: what jobs used of its GPUs, quarter by quarter.
         acceptance: results of tests.
     """
 
@@ -101,6 +116,7 @@ class Site(msgspec.Struct, frozen=True):
     stores: Annotated[tuple[Store, ...], Keyed("store")] = ()
     spare_gpus: Count | None = None
     gpu_hours_per_interruption: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    usage: Annotated[tuple[Quarter, ...], Keyed("quarter")] = ()
     acceptance: Annotated[tuple[Acceptance, ...], Keyed("acceptance")] = ()
     connections: SiteConnections = SiteConnections()
 
