@@ -17,6 +17,12 @@ class TestLocalBlobs(BlobsSuite):
     def reopened(self, blobs: Blobs) -> Blobs:
         return LocalBlobs(self.options)
 
+    def opening(self, blobs: Blobs) -> str:
+        return f"""
+from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+blobs = LocalBlobs(LocalBlobsOptions({self.options.directory!r}))
+"""
+
 
 class TestFaultyBlobsWithoutFaults(BlobsSuite):
     @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from bridgehead.drivers.s3 import S3Blobs, S3BlobsOptions
 from bridgehead.kernel.errors import NotFound, Permanent, Transient, Unknown
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.testing.blobs_suite import BlobsSuite
+from bridgehead.testing.blobs_suite import BlobsSuite, large_value
 from bridgehead.testing.lossy_path import LossyPath
 from bridgehead.testing.seaweed import Seaweed, environ
 from bridgehead.testing.servers import free_port, relay
@@ -51,6 +51,16 @@ class TestS3Blobs(BlobsSuite):
 
     def reopened(self, blobs: S3Blobs) -> S3Blobs:
         return self.open()
+
+    @pytest.fixture(autouse=True)
+    def place(self, weed: Seaweed, bucket: str, prefix: str) -> None:
+        self.address, self.variables = f"{bucket}/{prefix}", weed.environ()
+
+    def opening(self, blobs: S3Blobs) -> str:
+        return f"""
+from bridgehead.drivers.s3 import S3Blobs, S3BlobsOptions
+blobs = S3Blobs(S3BlobsOptions({self.address!r}), environ={self.variables!r})
+"""
 
 
 class TestS3BlobsWithStateElsewhere(BlobsSuite):
@@ -165,12 +175,59 @@ def test_V23_line_cut_in_the_middle_of_a_put_leaves_nothing_and_a_healed_one_goe
         cutter.join()
         assert store.size("big") is None
         assert list(store.list("")) == ["present"]
-        assert "<Upload>" not in weed.uploads(bucket.removeprefix("s3://"))
+        assert f"{prefix}/big" not in weed.uploads(bucket.removeprefix("s3://"))
         with pytest.raises(Transient):
             blobs.get("present")
         cut.unlink()
         assert blobs.put_new("big", value) is True
         assert blobs.digest("big").blake3 == block_hash(value)
+
+
+def test_V23_line_cut_in_the_middle_of_an_upload_in_parts_shows_nothing_and_a_healed_one_goes_on(
+    weed, bucket, prefix, store, tmp_path: Path
+):
+    key, value = large_value()
+    with relay(weed.port, folder=tmp_path, rate_bps=400e6) as (port, cut, status):
+        blobs = through(port, bucket, prefix, retries=1)
+
+        def cut_midway() -> None:
+            while not re.search(rb'"to_bytes":[2-9]\d{7}', status.read_bytes() if status.exists() else b""):
+                time.sleep(0.02)
+            cut.touch()
+
+        cutter = threading.Thread(target=cut_midway)
+        cutter.start()
+        with pytest.raises((Unknown, Transient)):
+            blobs.put_new(key, value)
+        cutter.join()
+        assert list(store.list("")) == ["present"]
+        cut.unlink()
+        assert blobs.put_new(key, value) is True
+        assert blobs.digest(key).blake3 == block_hash(value)
+
+
+def test_V23_upload_in_parts_that_loses_an_answer_goes_on_with_that_part(path, weed, bucket, prefix, store):
+    key, value = large_value()
+    lossy = path("pass", "pass", "lose answer", "lose request", *["pass"] * 20)  # the look, the beginning of the upload, parts
+    assert through(lossy.port, bucket, prefix, retries=2).put_new(key, value) is True
+    assert lossy.used[:4] == ["pass", "pass", "lose answer", "lose request"]
+    assert f"{prefix}/" not in weed.uploads(bucket.removeprefix("s3://"))  # no second upload was begun
+    assert store.digest(key).blake3 == block_hash(value)
+
+
+def test_V26_large_value_that_is_there_gets_no_second_version_under_object_lock(weed: Seaweed):
+    address = weed.make_bucket("locked-large", locked_days=1)
+    blobs = weed.blobs(f"{address}/vault")
+    key, value = large_value()
+    assert [blobs.put_new(key, value) for _ in range(3)] == [True, False, False]
+    assert weed.versions("locked-large").count("<Version>") == 1
+
+
+def test_large_value_under_another_name_is_create_only_and_one_request(weed, bucket, prefix, store):
+    _, value = large_value()
+    assert store.put_new("large/record", value) is True
+    assert store.put_new("large/record", value[:-1] + b"D") is False
+    assert store.get_range("large/record", len(value) - 3, 3) == b"end"
 
 
 def test_server_that_hangs_is_noticed_in_time(bucket, prefix):

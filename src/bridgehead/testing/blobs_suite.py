@@ -5,7 +5,13 @@ Call ``pytest.register_assert_rewrite("bridgehead.testing.blobs_suite")`` in a `
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import pytest
 
@@ -13,7 +19,25 @@ from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.ports.blobs import BlobDigest, Blobs
 
+LARGE_BYTES: Final = 72 << 20
+"""More than what a driver sends in one piece."""
+_WRITER: Final = """
+import sys
+{opening}
+from bridgehead.testing.blobs_suite import large_value
+key, value = large_value()
+print("writing", flush=True)
+blobs.put_new(key, value)
+print("written", flush=True)
+"""
+
 BAD_KEYS = ("", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a b", "a\n", "ä", "a\\b", "a~", "a\0b")
+
+
+def large_value() -> tuple[str, bytes]:
+    """A value of ``LARGE_BYTES``, and a key that ends with its hash, as packs have it."""
+    value = bytes(index & 0xFF for index in range(251)) * (LARGE_BYTES // 251) + b"end"
+    return f"large/{block_hash(value)}", value
 
 
 class BlobsSuite:
@@ -27,6 +51,43 @@ class BlobsSuite:
     def reopened(self, blobs: Blobs) -> Blobs | None:
         """The same store as another process sees it; None where that cannot be had."""
         return None
+
+    def opening(self, blobs: Blobs) -> str:
+        """Python lines that open the same store in another process as ``blobs``, to be killed there; empty where that cannot be had."""
+        return ""
+
+    def test_large_value_that_is_named_by_its_hash(self, blobs: Blobs) -> None:
+        """As a pack: written once, read back, and left alone when it comes again."""
+        key, value = large_value()
+        assert blobs.put_new(key, memoryview(value)) is True
+        assert blobs.digest(key) == BlobDigest(key.rpartition("/")[2], len(value))
+        assert blobs.get_range(key, len(value) - 3, 3) == b"end"
+        assert blobs.put_new(key, value) is False
+        assert list(blobs.list("")) == [key]
+
+    def test_V23_large_value_whose_writer_is_killed_is_there_whole_or_not_at_all(self, blobs: Blobs) -> None:
+        """SIGKILL at several moments; whoever comes next writes it whole."""
+        key, value = large_value()
+        opening = self.opening(blobs)
+        if not opening:
+            pytest.skip("this store cannot be opened by another process")
+        blobs.put_new("small", b"of an earlier writer")
+        cut_off = 0
+        for pause_s in (0.0, 0.02, 0.1, 0.3):
+            with subprocess.Popen(
+                [sys.executable, "-c", _WRITER.format(opening=opening)], stdout=subprocess.PIPE, env=dict(os.environ)
+            ) as writer:
+                assert writer.stdout is not None
+                assert writer.stdout.readline() == b"writing\n"
+                time.sleep(pause_s)  # the moment of death is what varies
+                writer.send_signal(signal.SIGKILL)
+                written = writer.stdout.read() == b"written\n"
+            assert blobs.size(key) in ((len(value),) if written else (None, len(value)))
+            cut_off += not written
+            blobs.delete(key)
+        assert cut_off, "no writer was killed in the middle"
+        assert blobs.put_new(key, value) is True
+        assert blobs.digest(key).blake3 == key.rpartition("/")[2]
 
     def test_value_is_read_back_as_it_was_written(self, blobs: Blobs) -> None:
         """All lengths, from nothing to several megabytes."""

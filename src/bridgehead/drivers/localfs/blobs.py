@@ -58,7 +58,7 @@ class LocalBlobs:
         """
         path = self._path(key)
         folder = os.path.dirname(path)
-        with translated("store a value", key):
+        with translated("store a value", self._subject(key)):
             if os.path.lexists(path):
                 self._refuse_folder(key, path)
                 written = False
@@ -66,7 +66,7 @@ class LocalBlobs:
                 self._open_root()
                 self._folders.ensure(folder)
                 written = self._write(key, path, data)
-        with in_doubt("store a value", key):
+        with in_doubt("store a value", self._subject(key)):
             sync_folder(folder)
         return written
 
@@ -80,13 +80,13 @@ class LocalBlobs:
 
     def _read(self, key: str, how: Callable[[FileIO], T]) -> T:
         path = self._path(key)
-        with translated("read a value", key):
+        with translated("read a value", self._subject(key)):
             try:
                 with FileIO(path) as file:
                     return how(file)
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 self._check_root("read a value", key)
-                raise NotFound("no such key", tried="read a value", subject=f"{key} in {self._root}") from None
+                raise NotFound("no such key", tried="read a value", subject=self._subject(key)) from None
 
     def digest(self, key: str) -> BlobDigest:
         """See the port."""
@@ -95,7 +95,7 @@ class LocalBlobs:
     def size(self, key: str) -> int | None:
         """See the port."""
         path = self._path(key)
-        with translated("look for a value", key):
+        with translated("look for a value", self._subject(key)):
             try:
                 found = os.stat(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -108,7 +108,7 @@ class LocalBlobs:
         checked_prefix(prefix)
         start = self._path(prefix.rstrip("/")) if prefix else self._root
         keys: list[str] = []
-        with translated("list keys", prefix or self._root):
+        with translated("list keys", self._subject(prefix)):
             self._check_root("list keys", prefix)
             _walk(start, prefix, keys)
         keys.sort()
@@ -117,7 +117,7 @@ class LocalBlobs:
     def delete(self, key: str) -> None:
         """See the port."""
         path = self._path(key)
-        with translated("delete a value", key):
+        with translated("delete a value", self._subject(key)):
             self._check_root("delete a value", key)
             try:
                 os.unlink(path)
@@ -128,12 +128,13 @@ class LocalBlobs:
     def _path(self, key: str) -> str:
         return os.path.join(self._root, checked_key(key))
 
+    def _subject(self, key: str) -> str:
+        return f"{key} in {self._root}" if key else self._root
+
     def _check_root(self, tried: str, key: str) -> None:
         """A missing store is not an empty store (J01)."""
         if not os.path.isdir(self._root):
-            raise Transient(
-                "the directory of the store is not there", tried=tried, subject=f"{key} in {self._root}", remedy="Is it mounted?"
-            )
+            raise Transient("the directory of the store is not there", tried=tried, subject=self._subject(key), remedy="Is it mounted?")
         self._seen = True
 
     def _open_root(self) -> None:
@@ -147,7 +148,7 @@ class LocalBlobs:
     def _refuse_folder(self, key: str, path: str) -> None:
         if os.path.isdir(path):
             raise Permanent(
-                "a folder has this name", tried="store a value", subject=f"{key} in {self._root}", remedy="Use keys that do not nest."
+                "a folder has this name", tried="store a value", subject=self._subject(key), remedy="Use keys that do not nest."
             )
 
     def _write(self, key: str, path: str, data: bytes | memoryview) -> bool:

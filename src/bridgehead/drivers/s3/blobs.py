@@ -20,8 +20,9 @@ STATE_PREFIX: Final = "state/"
 class S3Blobs:
     """Safe for threads; touches nothing before the first call.
 
-    Every value is one object, written by one conditional request (``If-None-Match: *``), so that it is there whole or not at all and no
-    part of it stays behind when the writer dies (V23).
+    Every value is one object, there whole or not at all, written by one conditional request (``If-None-Match: *``): no part of it stays
+    behind when the writer dies (V23). A value above 64 MiB whose key ends with its BLAKE3 goes in parts instead; of these, some may stay
+    behind, unseen, until a lifecycle rule of the bucket removes them.
 
     Raises:
         Permanent: a bad address, no credentials, a profile that does not exist.

@@ -32,6 +32,7 @@ class Connection:
         self._timeout_s = timeout_s
         self._retries = retries
         self._writers: dict[int, S3Store] = {}
+        self._parts: S3Store | None = None
         self._lock = threading.Lock()
         self.reader = self._store({"read_timeout": timedelta(seconds=timeout_s), "timeout": LONGEST_READ}, retries=retries)
 
@@ -40,9 +41,18 @@ class Connection:
         step = (size_bytes >> 16).bit_length()
         with self._lock:
             if step not in self._writers:
-                limit_s = self._timeout_s + (1 << 16 + step) / SLOWEST_BYTES_PER_S
-                self._writers[step] = self._store({"timeout": timedelta(seconds=limit_s)}, retries=0)
+                self._writers[step] = self._store({"timeout": self._limit(1 << 16 + step)}, retries=0)
             return self._writers[step]
+
+    def parts(self, part_bytes: int) -> S3Store:
+        """For values that are sent in parts of so many bytes: each part is sent again by itself when it breaks off."""
+        with self._lock:
+            if self._parts is None:
+                self._parts = self._store({"timeout": self._limit(part_bytes)}, retries=self._retries)
+            return self._parts
+
+    def _limit(self, size_bytes: int) -> timedelta:
+        return timedelta(seconds=self._timeout_s + size_bytes / SLOWEST_BYTES_PER_S)
 
     def _store(self, waits: ClientConfig, *, retries: int) -> S3Store:
         account, keys = self._account, self._account.keys

@@ -1,4 +1,4 @@
-"""Folder: a part of a bucket as a blob store. One object for each value, written by one request."""
+"""Folder: a part of a bucket as a blob store. One object for each value, written by one request, or in parts where that is safe."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ from bridgehead.ports.blobs import BlobDigest
 
 MAX_BODY_BYTES: Final = 1 << 30
 """A value is one request and lies in memory once at each end; a longer one is refused. Packs are far shorter."""
+PARTS_ABOVE_BYTES: Final = 64 << 20
+"""A longer value that is named by its hash goes in parts: what breaks off is sent again part by part, over several connections."""
+PART_BYTES: Final = 8 << 20
+PARTS_AT_ONCE: Final = 4
+"""So many parts are copied in memory, besides the value."""
 _READ_BYTES: Final = 4 << 20
 _ERRORS: Final = (BaseError, OSError, ValueError)
 """What obstore raises: its own errors, FileNotFoundError, ValueError."""
@@ -52,6 +57,8 @@ class Folder:
                 subject=self._subject(key),
                 remedy=f"Values have at most {MAX_BODY_BYTES} bytes.",
             )
+        if body.nbytes > PARTS_ABOVE_BYTES and key.rpartition("/")[2] == block_hash(body):
+            return self._put_parts(key, body)
         store, doubt, last = self._connection.writer(body.nbytes), False, None
         for attempt in range(self._retries + 1):
             if attempt:
@@ -75,6 +82,31 @@ class Folder:
         if doubt:
             raise Unknown(last.text, tried="store a value", subject=self._subject(key), remedy=_LOOK)
         raise self._refused(last, "store a value", key)
+
+    def _put_parts(self, key: str, body: memoryview) -> bool:
+        """Of a value whose key ends with its hash: S3 has no create-only upload in parts, but whoever writes this key writes these bytes, so
+        that to replace them changes nothing. It is looked for first, since in a bucket with object lock that would be one more version.
+        """
+        for attempt in range(self._retries + 1):
+            if attempt:
+                _pause(attempt)
+            if self.size(key) is not None:
+                return attempt > 0  # after a lost answer it is our own
+            try:
+                obstore.put(
+                    self._connection.parts(PART_BYTES), key, body, use_multipart=True, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+                )
+            except _ERRORS as error:
+                last = failure(error)
+                if not last.may_pass:
+                    break
+            else:
+                return True
+        if last.nothing_done:
+            raise self._refused(last, "store a value in parts", key)
+        if self.size(key) is not None:
+            return True
+        raise Unknown(last.text, tried="store a value in parts", subject=self._subject(key), remedy=_LOOK)
 
     def get(self, key: str) -> bytes:
         """See the port."""
