@@ -125,3 +125,57 @@ def test_mistake_below_a_pattern_is_told_once(found: Estate, tmp_path: Path) -> 
 def test_what_was_declared_only_is_named(found: Estate, tmp_path: Path) -> None:
     text = "sites: {a: {nodes: {gpu-1: {weight: 130 kg}, gpu-3: {weight: 130 kg}}, racks: {r1: {units: 48}}}, aa: {power: 1 MW}}\n"
     assert complete(found, declare(tmp_path, text)).alone == ("sites.a.nodes.gpu-3", "sites.aa")
+
+
+def files(folder: Path, *texts: str) -> list[Path]:
+    paths = [folder / f"{number}.yaml" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+def test_order_of_declared_files_changes_nothing(found: Estate, tmp_path: Path) -> None:
+    """One file names a rack that only the other one describes; one gives a pattern, the other the exception."""
+    given = files(
+        tmp_path,
+        'sites: {a: {nodes: {new-0: {}, "gpu-*": {rack: r1, supplies: 6}, "new-*": {rack: r1}}}}\n',
+        "sites: {a: {nodes: {gpu-2: {supplies: 8}, new-1: {gpus: 8, gpu_model: H100}}, racks: {r1: {units: 48, circuits: [c1]}}}}\n",
+        "# nothing yet\n",
+        "sites: {a: {circuits: {c1: {voltage: 230 V, current: 32 A, wiring: single-phase}}, racks: {r1: {units: 48}}}}\n",
+    )
+    done = [complete(found, *order) for order in (given, given[::-1], [given[1], given[3], given[0], given[2]])]
+    nodes = [[(node.id, node.supplies, node.rack) for node in one.estate.sites[0].nodes] for one in done]
+    assert sorted(nodes[0]) == [
+        ("gpu-1", 6, "r1"),
+        ("gpu-2", 8, "r1"),
+        ("new-0", None, "r1"),
+        ("new-1", None, "r1"),
+        ("store-1", None, None),
+    ]
+    assert nodes[0] == nodes[1] == nodes[2]
+    assert done[0] == done[1] == done[2]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("sites: {a: {nodes: {gpu-1: {supplies: 6}}}}\n", "sites: {a: {nodes: {gpu-1: {supplies: 8}}}}\n"),
+        ('sites: {a: {nodes: {"*": {supplies: 6}}}}\n', 'sites: {a: {nodes: {"gpu-*": {supplies: 8}}}}\n'),
+        ('sites: {a: {nodes: {"gpu-*": {supplies: 6}}}}\n', 'sites: {a: {nodes: {"gpu-*": {supplies: [8]}}}}\n'),
+    ],
+)
+def test_declared_files_that_contradict_each_other_are_refused_in_any_order(found: Estate, tmp_path: Path, texts: tuple[str, str]) -> None:
+    given = files(tmp_path, *texts)
+    for order in (given, given[::-1]):
+        with pytest.raises(BadFile) as caught:
+            complete(found, *order)
+        assert "2 files" in str(caught.value)
+        assert "supplies" in str(caught.value)
+
+
+def test_fault_is_told_at_the_file_that_has_it(found: Estate, tmp_path: Path) -> None:
+    given = files(tmp_path, "sites: {a: {nodes: {gpu-1: {supplies: 6}}}}\n", "sites:\n  a:\n    nodes:\n      gpu-2: {weight: 5 V}\n")
+    with pytest.raises(BadFile) as caught:
+        complete(found, *given)
+    (fault,) = caught.value.faults
+    assert (Path(fault.file).name, fault.line) == ("1.yaml", 4)

@@ -45,7 +45,7 @@ def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, d
 
     Args:
         known: what was found, by site.
-        declared: files with what people know and no tool prints; of two that say something, the first one counts.
+        declared: files with what people know and no tool prints; their order changes nothing.
 
     Raises BAD_INPUT when a file is there that is no estate (also with ``force``: it is somebody's), or for a place that cannot be
     written to, OSError for a full disk.
@@ -55,10 +55,9 @@ def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, d
     drawn = draft(known, name=_NAME if before is None else before.name)
     disputes: tuple[Difference, ...] = ()
     alone: tuple[str, ...] = ()
-    waiting = drawn.waiting
-    for file in declared:
-        completed = complete(drawn.estate, file, waiting=waiting)
-        drawn, disputes, alone = Draft(completed.estate, ()), (*disputes, *completed.disputes), (*alone, *completed.alone)
+    if declared:
+        completed = complete(drawn.estate, *declared, waiting=drawn.waiting)
+        drawn, disputes, alone = Draft(completed.estate, ()), completed.disputes, completed.alone
     if before is not None:
         found = tuple(differences(estate_data(before, drivers=drivers), estate_data(drawn.estate, drivers=drivers)))
         if not force or not found:
