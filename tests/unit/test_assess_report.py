@@ -100,8 +100,9 @@ def test_site_without_anything_and_the_example_are_pages_too() -> None:
 
 def test_worst_finding_of_a_subject_gives_the_colour() -> None:
     def finding(status: FindingStatus, margin: float | None, code: str = "PWR-A") -> Finding:
-        return Finding(code=code, subject="b/x", status=status, text="so", margin=margin)
+        return Finding(code=code, subject="b/x", status=status, text="so", margin=margin, unit=unit)
 
+    unit = "VA"
     passes, tight = finding(FindingStatus.PASS, 0.5), finding(FindingStatus.PASS, 0.05)
     unknown, fails = finding(FindingStatus.UNKNOWN, None), finding(FindingStatus.FAIL, -0.1, "COOL-A")
     assert Marks([passes]).of("b/x").look == "pass"
@@ -111,6 +112,9 @@ def test_worst_finding_of_a_subject_gives_the_colour() -> None:
     assert Marks([passes, unknown, fails]).of("b/x").href == "#finding-2"
     assert Marks([passes, fails]).of("b/x", families=("PWR",)).look == "pass"
     assert Marks([]).of("b/x").look == "none"
+    unit = ""
+    enough = finding(FindingStatus.PASS, 0.0)
+    assert Marks([enough]).of("b/x").look == "pass", "3 of 3 that are needed are enough"
 
 
 def test_report_is_whole_or_absent(tmp_path: Path) -> None:

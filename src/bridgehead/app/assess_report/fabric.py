@@ -26,7 +26,7 @@ def fabrics(site: Site, marks: Marks) -> list[tuple[str, Markup]]:
     drawn = []
     for fabric in site.fabrics:
         own = [switch for switch in site.switches if switch.fabric == fabric.id]
-        name = f"{fabric.id}, {fabric.kind.value}, for {fabric.purpose.value}"
+        name = f"{fabric.id}: {fabric.kind.value}, for {fabric.purpose.value}"
         planes = sorted({switch.plane for switch in own}, key=lambda plane: -1 if plane is None else plane)
         if _joined(own):
             ordered = sorted(own, key=lambda one: -1 if one.plane is None else one.plane)
@@ -61,7 +61,7 @@ def _plane(site: Site, fabric: Fabric, switches: list[Switch], hung: Counter[Swi
     drawn += [_cables(switch, places) for switch in switches if switch.id in places]
     drawn += [_switch(site, switch, places[switch.id], hung[switch.id], marks) for switch in switches if switch.id in places]
     mark = marks.of(f"{site.id}/fabric:{fabric.id}")
-    height = 20 + len(tiers) * _TIER
+    height = 30 + (len(tiers) - 1) * _TIER + _BOX[1]
     title = f"Fabric {fabric.id} of {site.id}"
     name = f"fabric-{site.id}-{fabric.id}-{'all' if plane is None else plane}"
     return svg.picture(name, width, height, [linked(mark, *drawn)] if mark.href else drawn, title=title, description=mark.words)

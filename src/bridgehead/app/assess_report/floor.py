@@ -34,12 +34,13 @@ def floor(site: Site, marks: Marks) -> Markup:
     for row, held in sorted(rows.items()):
         ordered = sorted(held, key=lambda rack: (rack.column or 0, rack.id))
         lines += [(row if at == 0 else "", ordered[at : at + _MOST]) for at in range(0, len(ordered), _MOST)]
+    left = _LABELS if any(row for row, _ in lines) else 0.0
     for number, (row, held) in enumerate(lines):
         y = number * (_CELL[1] + _GAP[1]) + 18
         drawn.append(svg.text((0, y + _CELL[1] / 2 + 4), f"row {row}" if row else "", class_="label"))
         for at, rack in enumerate(held):
-            drawn.append(_cell(site, rack, heat.get(rack.id), hottest, marks, (_LABELS + at * (_CELL[0] + _GAP[0]), y)))
-    width = _LABELS + max(len(held) for _, held in lines) * (_CELL[0] + _GAP[0])
+            drawn.append(_cell(site, rack, heat.get(rack.id), hottest, marks, (left + at * (_CELL[0] + _GAP[0]), y)))
+    width = left + max(len(held) for _, held in lines) * (_CELL[0] + _GAP[0])
     return svg.picture(
         f"floor-{site.id}", max(width, 320), len(lines) * (_CELL[1] + _GAP[1]) + 18, drawn, title=f"Floor of {site.id}",
         description="Racks by row and place; the darker, the more heat.",

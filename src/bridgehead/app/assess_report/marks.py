@@ -64,7 +64,7 @@ class Marks:
         number, worst = min(held, key=lambda one: (_weight(one[1]), _least(one[1])))
         look = worst.status.value
         warned = worst.status is FindingStatus.FAIL and worst.severity is Severity.WARNING
-        if warned or (worst.status is FindingStatus.PASS and worst.margin is not None and worst.margin < TIGHT):
+        if warned or (worst.status is FindingStatus.PASS and _least(worst) < TIGHT):
             look = "tight"
         return Mark(look, worst, anchor(number))
 
@@ -75,7 +75,9 @@ def _weight(finding: Finding) -> int:
 
 
 def _least(finding: Finding) -> float:
-    return 1e9 if finding.margin is None else finding.margin
+    """The margin; of what passes only that of a quantity, since 3 supplies of 3 that are needed are enough and not tight."""
+    counted = finding.status is FindingStatus.PASS and not finding.unit
+    return 1e9 if finding.margin is None or counted else finding.margin
 
 
 def anchor(number: int) -> str:

@@ -18,6 +18,7 @@ from bridgehead.app.assess_report.marks import Marks
 from bridgehead.app.assess_report.node import nodes
 from bridgehead.app.assess_report.power import power
 from bridgehead.app.assess_report.racks import racks
+from bridgehead.app.assess_report.summary import hurdles, subject_words
 from bridgehead.app.demo.report.svg import clean
 from bridgehead.app.whole_file import whole_file
 from bridgehead.assess.fleet import counting, few
@@ -52,6 +53,7 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["capitalize_first"] = lambda words: words[:1].upper() + words[1:]
     marks = Marks(found.findings)
     judged = [site for site in estate.sites if site.id in (found.source, found.target)]
     return environment.get_template("assessment.html").render(
@@ -61,12 +63,13 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
         found=found,
         word=_WORDS[found.verdict],
         counts=Counter(one.status.value for one in found.findings),
+        hurdles=hurdles(found),
         families=_families(found),
         binding=found.binding,
-        binding_at=None if found.binding is None else found.findings.index(found.binding),
         sites=[_site(site, marks) for site in sorted(judged, key=lambda site: site.id != found.target)],
         number=quantity,
         input_line=lambda one: input_line(one, places),
+        subject_words=subject_words,
         blocking=Severity.BLOCKING,
         counting=counting,
         few=few,
@@ -75,23 +78,23 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
 
 
 def _families(found: Assessment) -> list[dict[str, Any]]:
-    """Findings by family with their anchors: first the family of what binds, then the worst; the order within is that of the assessment.
+    """Findings by family, within a family by check and state with their anchors; what binds comes first, then the worst.
 
     Those that fail are open, and the one of what binds; what is not known can be thousands of lines.
     """
-    held: dict[str, list[tuple[int, Finding]]] = {}
+    held: dict[str, dict[tuple[str, FindingStatus], list[tuple[int, Finding]]]] = {}
     for number, one in enumerate(found.findings):
-        held.setdefault(one.code.partition("-")[0], []).append((number, one))
+        held.setdefault(one.code.partition("-")[0], {}).setdefault((one.code, one.status), []).append((number, one))
     binds = "" if found.binding is None else found.binding.code.partition("-")[0]
     return [
         {
             "name": _FAMILIES.get(code, code),
             "code": code,
-            "findings": findings,
-            "counts": Counter(one.status.value for _, one in findings),
-            "open": code == binds or findings[0][1].status is FindingStatus.FAIL,
+            "groups": list(groups.values()),
+            "counts": Counter(status.value for (_, status), group in groups.items() for _ in group),
+            "open": code == binds or any(status is FindingStatus.FAIL for _, status in groups),
         }
-        for code, findings in sorted(held.items(), key=lambda item: item[0] != binds)
+        for code, groups in sorted(held.items(), key=lambda item: item[0] != binds)
     ]
 
 

@@ -17,7 +17,8 @@ from bridgehead.model.power import Circuit, PowerSource, SourceId, Wiring
 _BOX: Final = (132.0, 40.0)
 _COLUMN: Final = 154.0
 _ROW: Final = 24.0
-_BAR: Final = 270.0
+_BAR: Final = 256.0
+_TAIL: Final = 190.0
 _MOST: Final = 72
 """Circuits that are drawn; of more, those with the least margin."""
 _KINDS = {"ups": "UPS", "pdu": "PDU", "transfer-switch": "ATS", "generator": "gen"}
@@ -46,7 +47,7 @@ def power(site: Site, marks: Marks) -> Markup:
     if left_out:
         drawn.append(svg.text((right, height - 6), f"{left_out} more circuits, all with more margin than these", class_="note"))
     return svg.picture(
-        f"power-{site.id}", right + _BAR + 190, height, drawn, title=f"Power of {site.id}",
+        f"power-{site.id}", right + _BAR + _TAIL + 10, height, drawn, title=f"Power of {site.id}",
         description="Elements of the power tree from left to right; each circuit with its worst load as a share of what it may carry.",
     )  # fmt: skip
 
@@ -146,14 +147,20 @@ def _circuit(site: Site, circuit: Circuit, marks: Marks, place: tuple[float, flo
     scale = (_BAR - 120) / 1.3
     begin = x + 120
     label = svg.shortened(circuit.id, width_px=112, size_px=12.5)
-    tail = f"{format_quantity(circuit.rating_va, dimension, digits=3)}{_margin(mark)}  {', '.join(racks)}"
+    finding = mark.finding
+    carries = format_quantity(circuit.rating_va, dimension, digits=3)
+    if finding is not None and isinstance(finding.value, float) and isinstance(finding.limit, float):
+        value, limit = (format_quantity(one, dimension, digits=3) for one in (finding.value, finding.limit))
+        same = value.partition(" ")[2] == limit.partition(" ")[2]
+        carries = f"{value.partition(' ')[0] if same else value} of {limit}"
+    tail = f"{carries}{_margin(mark)}  {', '.join(racks)}"
     return linked(
         mark,
         svg.text((x + 4, y + 4), label, class_="label"),
         svg.rect((begin, y - 7), scale, 14, class_="track", radius=3),
         svg.rect((begin, y - 7), share * scale, 14, class_=f"bar look-{mark.look}", radius=3),
         svg.line((begin + scale, y - 10), (begin + scale, y + 10), class_="limit"),
-        svg.text((begin + 1.3 * scale + 8, y + 4), svg.shortened(tail, width_px=180, size_px=11.5), class_="tick"),
+        svg.text((begin + 1.3 * scale + 8, y + 4), svg.shortened(tail, width_px=_TAIL, size_px=11.5), class_="tick"),
     )
 
 

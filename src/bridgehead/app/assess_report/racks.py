@@ -8,13 +8,14 @@ from markupsafe import Markup
 
 from bridgehead.app.assess_report.marks import Marks, linked
 from bridgehead.app.demo.report import svg
+from bridgehead.assess.fleet import counting
 from bridgehead.model.equipment import Node, Rack
 from bridgehead.model.estate import Site
 
-_WIDTH: Final = 102.0
+_WIDTH: Final = 116.0
 _GAP: Final = 14.0
 _UNIT: Final = 5.0
-_A_ROW: Final = 9
+_A_ROW: Final = 8
 _MOST: Final = 54
 _USUAL_UNITS: Final = 42
 
@@ -75,6 +76,9 @@ def _node(site: Site, node: Node, marks: Marks, place: tuple[float, float], heig
     mark = marks.of(f"{site.id}/node:{node.id}")
     drawn = [svg.rect((place[0] + 4, place[1] + 0.5), _WIDTH - 8, height - 1, class_=f"unit look-{mark.look}", radius=2)]
     if height >= 14:
-        words = svg.shortened(f"{node.id}  {node.gpus or ''}", width_px=_WIDTH - 16, size_px=10.5)
+        words = svg.shortened(node.id, width_px=_WIDTH - 60, size_px=10.5)
         drawn.append(svg.text((place[0] + 9, place[1] + height / 2 + 4), words, class_="small"))
+        if node.gpus:
+            count = counting(node.gpus, "GPU")
+            drawn.append(svg.text((place[0] + _WIDTH - 9, place[1] + height / 2 + 4), count, class_="tiny", anchor="end"))
     return linked(mark, *drawn)
