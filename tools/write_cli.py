@@ -20,8 +20,10 @@ HEAD = """\
 
 What all verbs share:
 
-- Results go to stdout; progress and errors to stderr. `--json` prints one JSON document on stdout. After an error
-  there is none: the exit code says what kind of error it is, and stderr which one, its code in brackets on the first line.
+- Results go to stdout; progress and errors to stderr. `--json` prints one JSON document on stdout, also after an error, which stands on
+  stderr in words all the same: `{"error": {"code", "tried", "subject", "happened", "remedy", "more", "exit_code"}}`. A document
+  without `error` is the verb's own, whatever the exit code: a verdict may be negative. When a verb had printed its document before
+  the error, there is no second one, so look at the exit code first. A command that is ended by a signal prints none.
 - [Exit codes](errors.md#exit-codes): 0 done, 1 the verdict is negative, 2 wrong use or bad input, 4 to 7 and 70 as listed there.
 - Verbs that drive a run (`run start`, `resume`, `abort`, `undo`) end with 0 when it ended as asked (for `abort` and `undo`: rolled back),
   1 when it ended otherwise, 5 when it is stuck, 7 when a signal stopped the driver; the run then waits where it is. All print the ledger's

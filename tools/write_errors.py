@@ -22,7 +22,7 @@ EXAMPLE = (
     "  on:   no-such-run",
     "  what: ...",
     "  do:   `bridgehead run list` shows all; ...",
-    "  more: docs/reference/errors.md#run-not-found",
+    "  more: .../docs/reference/errors.md#run-not-found",
     "[exit code 6]",
     "```",
 )

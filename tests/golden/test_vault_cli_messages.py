@@ -17,7 +17,8 @@ import pytest
 from bridgehead.cli.main import call
 
 GOLDEN = Path(__file__).parent / "vault_cli" / "messages.txt"
-CHECKPOINTS = Path(__file__).resolve().parents[2] / "examples" / "checkpoints"
+ROOT = Path(__file__).resolve().parents[2]
+CHECKPOINTS = ROOT / "examples" / "checkpoints"
 COMMANDS = """
 init v
 init v
@@ -100,6 +101,7 @@ def transcript(folder: Path) -> str:
             damage(folder)
             continue
         code, text = carried_out(shlex.split(line))
+        text = text.replace(f"{ROOT}/", "")
         for pattern, word in VOLATILE:
             text = re.sub(pattern, word, text)
         lines += [f"$ bridgehead vault {line}", *[part.rstrip() for part in text.splitlines()], f"[exit code {code}]", ""]

@@ -74,6 +74,7 @@ class Shown(msgspec.Struct, frozen=True):
         earlier_saves: how many earlier saves have to be decoded for a restore, at most.
         restore_s: how long a restore is predicted to take, by the last ones from this vault; None before the first one.
         findings: what was noticed about its files when they were saved (V07, V12).
+        lacking: what is missing of its blocks, in words; empty when nothing is.
     """
 
     id: SnapshotId
@@ -95,6 +96,7 @@ class Shown(msgspec.Struct, frozen=True):
     files: tuple[ShownFile, ...]
     tensors: tuple[ShownTensor, ...]
     damage: tuple[str, ...]
+    lacking: str = ""
 
 
 def stored_bytes(snapshots: Sequence[Snapshot]) -> int:
@@ -113,7 +115,9 @@ def show(vault: Vault, snapshot: Snapshot, *, hashes: bool) -> Shown:
         for tensor in file.tensors
     ]
     restore_s = predicted_s(info.raw_bytes, speed_bytes_per_s(vault.place.objects))
-    return _shown(info, snapshot, tuple(tensors), tuple(fault for _, faults in found for fault in faults), restore_s)
+    lacking = vault.place.objects.lacking(blocks_of(snapshot))
+    shown = _shown(info, snapshot, tuple(tensors), tuple(fault for _, faults in found for fault in faults), restore_s)
+    return msgspec.structs.replace(shown, lacking=vault.place.objects.why_lacking(lacking) if lacking else "")
 
 
 def _shown(

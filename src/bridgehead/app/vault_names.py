@@ -83,10 +83,11 @@ def _newest(vault: Vault, workload: WorkloadId, text: str) -> Found:
     if not passed:
         raise unknown_workload(vault, workload)
     reasons = "\n".join(f"{one.key}: {one.reason}" for one in passed[:_SHOWN])
+    none = "its only snapshot cannot be used" if len(passed) == 1 else f"none of its {len(passed)} snapshots can be used"
     raise missing(
         _TRIED,
         subject=text,
-        happened=f"none of its {len(passed)} snapshots can be used:\n{reasons}",
+        happened=f"{none}:\n{reasons}",
         remedy="Do what is said there, replicate from a vault that holds it whole, or name one by its whole id.",
     )
 

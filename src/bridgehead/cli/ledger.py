@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from cyclopts import App
 
+from bridgehead.cli.failures import page_of
 from bridgehead.cli.options import HomeOption, JsonOption
 from bridgehead.kernel.errors import ExitCode
 from bridgehead.kernel.ids import RunId
@@ -68,4 +69,4 @@ def _print_verification(result: Verification) -> None:
     if len(result.faults) > SHOWN:
         print(f"... and {len(result.faults) - SHOWN} more (all with --json)")
     print(f"the ledger does NOT hold; first fault at entry {result.faults[0].seq} of {result.entries}: what stands before it is sound")
-    print("keep a copy of the home folder as evidence; more: docs/reference/errors.md#ledger-broken")
+    print(f"keep a copy of the home folder as evidence; more: {page_of('docs/reference/errors.md#ledger-broken')}")

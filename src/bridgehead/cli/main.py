@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from bridgehead import __version__
+from bridgehead.cli.failures import tell, wants_json, watched
 from bridgehead.cli.keyfile import key_file_taken
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 
@@ -55,43 +56,41 @@ def main() -> None:
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Carry one command out; errors become messages on stderr. Returns the exit code."""
+    """Carry one command out; errors become messages, see ``failures``. Returns the exit code."""
+    if not wants_json(arguments):
+        done = _carried_out(arguments)
+        return tell(done, as_document=False) if isinstance(done, BridgeheadError) else done
+    with watched() as stdout:
+        done = _carried_out(arguments)
+    return tell(done, as_document=not stdout.used) if isinstance(done, BridgeheadError) else done
+
+
+def _carried_out(arguments: Sequence[str]) -> int | BridgeheadError:
+    """The exit code, or why it failed."""
     try:
         with key_file_taken(arguments) as words:
             _require_verb(words)
             result = app(words)
         sys.stdout.flush()
     except BridgeheadError as error:
-        return show(error)
+        return error
     except cyclopts.CycloptsError as error:
         argument = error.argument if isinstance(error, cyclopts.MissingArgumentError) else None
         happened = str(error) if argument is None else f"{argument.name} must be given"
-        return show(_wrong_use(" ".join(error.command_chain or ()), happened))
+        return _wrong_use(" ".join(error.command_chain or ()), happened)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 128 + 2
     except BrokenPipeError:
         return READER_LEFT
     except OSError as error:
-        return show(_refused(error))
+        return _refused(error)
     except Exception as error:
         import traceback
 
         traceback.print_exc()
-        return show(_fault_of_ours(error))
+        return _fault_of_ours(error)
     return result if isinstance(result, int) else ExitCode.DONE
-
-
-def show(error: BridgeheadError) -> ExitCode:
-    """Print an error for people, and return its exit code."""
-    lines = [f"error [{error.code.value}]: could not {error.tried}", f"  on:   {error.subject}"]
-    lines.append("  what: " + error.happened.replace("\n", "\n        "))
-    if error.remedy:
-        lines.append(f"  do:   {error.remedy}")
-    lines.append(f"  more: {error.anchor}")
-    with contextlib.suppress(OSError):  # nobody reads it: the exit code still tells
-        print("\n".join(lines), file=sys.stderr, flush=True)
-    return error.exit_code
 
 
 def _require_verb(arguments: Sequence[str]) -> None:

@@ -92,6 +92,11 @@ def duration(duration_s: float) -> str:
     return format_duration(duration_s, digits=2)
 
 
+def foreseen(duration_s: float) -> str:
+    """A prediction for people: no better than to the second, for a restore has costs that no speed of bytes tells."""
+    return "under 1 s" if duration_s < 1 else duration(duration_s)
+
+
 def clock(at_s: float) -> str:
     """A time of the wall clock, UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at_s))
@@ -151,7 +156,9 @@ def print_shown(found: Shown) -> None:
     """All about one snapshot."""
     print(found.id)
     standing = "counts" if found.counts else "does NOT count: its epoch is closed, or nobody opened it"
-    whole = "all blocks are there" if found.verified else "NOT usable: incomplete files, or blocks that are missing, torn or damaged"
+    faults = [f"{counted(len(found.incomplete), 'file')} missing or cut off (below)"] if found.incomplete else []
+    faults += [found.lacking] if found.lacking else []
+    whole = f"NOT usable: {'; '.join(faults)}" if faults else "all blocks are there" if found.verified else "NOT usable"
     kinds = Counter(one.kind for one in found.files)
     number = ", ".join(counted(kinds[kind], kind) for kind in ("file", "link", "folder") if kinds[kind])
     told = {finding.path for finding in found.findings}
@@ -163,6 +170,7 @@ def print_shown(found: Shown) -> None:
         *((f"context {clean(key)}", clean(value)) for key, value in sorted(found.context.items())),
         *((one.kind.value.replace("-", " "), f"{clean(one.path)}: {clean(one.happened)}") for one in found.findings),
         *(("cut off", clean(path)) for path in found.incomplete if path not in told),
+        *(("do", text) for text in _what_to_do(found)),
     ]
     print_columns(rows, indent="  ")
     print("files:")
@@ -183,9 +191,20 @@ def print_shown(found: Shown) -> None:
         print_columns([("name", "dtype", "shape", "size", "hash", "file"), *rows_], indent="  ")
 
 
+def _what_to_do(found: Shown) -> list[str]:
+    texts = []
+    if found.incomplete:
+        texts.append(f"save step {found.step} of {found.workload} again once those files are whole, or go on from an older snapshot")
+        texts.append("what it holds can be restored all the same, by its whole id")
+    if found.lacking:
+        texts.append("`bridgehead vault verify VAULT --read-data` names what is damaged")
+        texts.append("`bridgehead vault replicate OTHER VAULT --heal` brings it from a vault that holds it whole")
+    return texts
+
+
 def _restore_of(found: Shown) -> str:
     chain = f"decodes {counted(found.earlier_saves, 'earlier save')}" if found.earlier_saves else "needs no earlier save"
-    return f"{chain}; {duration(found.restore_s)} predicted" if found.restore_s is not None else chain
+    return f"{chain}; {foreseen(found.restore_s)} predicted" if found.restore_s is not None else chain
 
 
 def _shown_file(one: ShownFile) -> tuple[str, str, str]:
@@ -287,7 +306,7 @@ def print_tiers(tiers: Sequence[TierStatus]) -> None:
     """One line a tier."""
     rows = [("tier", "snapshots", "size", "restore of the newest", "measured last", "vault")]
     for one in tiers:
-        takes = f"{duration(one.newest_restore_s)} predicted" if one.newest_restore_s is not None else "-"
+        takes = f"{foreseen(one.newest_restore_s)} predicted" if one.newest_restore_s is not None else "-"
         last = f"{size(one.last.read_bytes)} in {duration(one.last.took_s)}" if one.last is not None else "-"
         rows.append((one.name, str(one.snapshots), size(one.raw_bytes), takes, last, one.place))
     print_columns(rows)

@@ -84,8 +84,8 @@ class Folder:
         raise self._refused(last, "store a value", key)
 
     def _put_parts(self, key: str, body: memoryview) -> bool:
-        """Of a value whose key ends with its hash: S3 has no create-only upload in parts, but whoever writes this key writes these bytes, so
-        that to replace them changes nothing. It is looked for first, since in a bucket with object lock that would be one more version.
+        """Of a value whose key ends with its hash: S3 has no create-only upload in parts, but whoever writes this key writes these
+        bytes, so that to replace them changes nothing. It is looked for first: under object lock it would be one more version.
         """
         for attempt in range(self._retries + 1):
             if attempt:
