@@ -9,6 +9,7 @@ import enum
 import inspect
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import msgspec
 from bridgehead.app import wiring
 from bridgehead.app.checks import checks
 from bridgehead.app.parsers import parsers
-from bridgehead.discovery.merge import GAUGE_WORDS
+from bridgehead.discovery.merge import GAUGE_WORDS, GAUGES
 from bridgehead.kernel import shape as sh
 from bridgehead.kernel.phrase import describe
 from bridgehead.kernel.quantity import format_quantity
@@ -80,8 +81,8 @@ The last line has one key, `summary`: `facts` (attributes of subjects), `by_stat
 Equal values are one fact with all sources. Different values are a conflict; a later capture does not win. Unknown never takes the place of
 a value. The order of files changes nothing.
 
-Only attributes with one of these words between their dashes are gauges, of which the newest reading is taken and the others are named in
-the note: GAUGES. Readings whose order in time is not known are a conflict.
+Gauges are attributes with one of these words between their dashes: WORDS; and GAUGES. Of a gauge the newest reading is
+taken, and the others are named in the note. Readings whose order in time is not known are a conflict.
 """
 
 CHECKS_HEAD = """\
@@ -140,9 +141,13 @@ def actions_page() -> str:
     return _joined(lines)
 
 
+def _quoted(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in sorted(words))
+
+
 def discovery_page() -> str:
     """The page of all parsers."""
-    lines = [DISCOVERY_HEAD.replace("GAUGES", ", ".join(f"`{word}`" for word in sorted(GAUGE_WORDS)))]
+    lines = [DISCOVERY_HEAD.replace("GAUGES", _quoted(GAUGES)).replace("WORDS", _quoted(GAUGE_WORDS))]
     for parser in parsers():
         lines += [f"## {parser.tool}", "", f"`{parser.command}`", "", "| subject | attribute | unit | |", "|---|---|---|---|"]
         for one in parser.yields:

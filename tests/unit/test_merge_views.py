@@ -54,3 +54,16 @@ def test_only_unknown_is_unknown_with_what_was_printed() -> None:
 def test_views_are_in_the_order_of_their_numbers() -> None:
     facts = [Fact(f"node:a/gpu:{number}", "uuid", "x", "", Status.KNOWN, Source("t", "f", 1)) for number in (10, 9, 1)]
     assert [view.subject for view in merge(facts)] == ["node:a/gpu:1", "node:a/gpu:9", "node:a/gpu:10"]
+
+
+def test_state_of_a_node_in_the_scheduler_is_the_newest_one() -> None:
+    """A node that was drained on Monday and came back is no conflict; of two captures without a time nobody knows which is newer."""
+    monday, tuesday = Source("scontrol", "mon.txt", 1, 1000.0), Source("scontrol", "tue.txt", 1, 2000.0)
+    drained = Fact("node:g1", "scheduler-state", "IDLE+DRAIN", "", Status.KNOWN, monday)
+    back = Fact("node:g1", "scheduler-state", "ALLOCATED", "", Status.KNOWN, tuesday)
+    for order in ([drained, back], [back, drained]):
+        [view] = merge(order)
+        assert (view.status, view.value) == (Status.KNOWN, "ALLOCATED")
+        assert "IDLE+DRAIN" in view.note
+    [timeless] = merge([drained, Fact("node:g1", "scheduler-state", "DOWN", "", Status.KNOWN, Source("scontrol", "x.txt", 1))])
+    assert timeless.status is Status.CONFLICT

@@ -132,6 +132,25 @@ def state_description(say: Statements, device: str, description: str, *, line: i
         _state_host(say, device, text, line=line, note=note)
 
 
+def state_owner(say: Statements, own: End, description: str, *, lid: str, known: dict[str, str], line: int) -> None:
+    """State whose port it is, from a line that describes a port: the description and LID of a device, once, and the LID and GUID of an
+    adapter's port. Tools that write a line a port name an adapter by the GUID of that port.
+
+    Args:
+        known: descriptions by device, of what was stated before, to which it is added; another description of one device is a conflict.
+    """
+    if own.device not in known:
+        known[own.device] = description
+        state_description(say, own.device, description, line=line)
+        if own.kind == "switch":
+            say.number(own.device, "lid", lid, line=line)
+    elif known[own.device] != description:
+        say.conflict(own.device, "description", description, line=line, note=f"another line says {known[own.device]!r}")
+    if own.kind == "adapter":
+        say.known(own.path, "port-guid", own.guid, line=line)
+        say.number(own.path, "lid", lid, line=line)
+
+
 def _state_host(say: Statements, device: str, description: str, *, line: int, note: str) -> None:
     found = _ADAPTER.fullmatch(description)
     if found is None:

@@ -2,8 +2,8 @@
 
 - Equal values of several sources are one claim with all sources.
 - Different values are a CONFLICT that names all of them; a later capture does not silently win.
-- Only a gauge (temperature, power draw, utilisation, a measured rate) may change between captures: the newest reading is taken, and the
-  note says what the others were. Readings whose order in time is not known are a conflict.
+- Only a gauge (temperature, power draw, utilisation, a measured rate, what a scheduler says of a node) may change between captures: the
+  newest reading is taken, and the note says what the others were. Readings whose order in time is not known are a conflict.
 - UNKNOWN never takes the place of a value.
 
 The order of facts changes nothing.
@@ -25,6 +25,10 @@ GAUGE_WORDS: Final = frozenset(
     {"collected", "draw", "fan", "free", "idle", "load", "measured", "seen", "temperature", "uptime", "used", "utilisation", "utilization"}
 )
 """An attribute with one of these words, between dashes, is a gauge: ``power-draw``, ``measured-rate-sent``. All others are identity."""
+GAUGES: Final = frozenset(
+    {"scheduler-state", "scheduler-state-brief", "scheduler-reason", "scheduler-reason-by", "scheduler-reason-at-local"}
+)
+"""Attributes that are gauges without such a word: a node is drained, and comes back."""
 _MOST_NAMED: Final = 8
 _DIGITS: Final = re.compile(r"([0-9]{1,18})")
 
@@ -81,7 +85,7 @@ def grouped(facts: Iterable[Fact]) -> Iterator[tuple[str, str, list[Fact]]]:
 
 def is_gauge(attribute: str) -> bool:
     """Whether the attribute changes by itself, so that the newest reading is the right one."""
-    return not GAUGE_WORDS.isdisjoint(attribute.partition(":")[0].split("-"))
+    return attribute in GAUGES or not GAUGE_WORDS.isdisjoint(attribute.partition(":")[0].split("-"))
 
 
 def told(claim: Claim) -> str:

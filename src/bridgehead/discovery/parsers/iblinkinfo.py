@@ -16,9 +16,9 @@ from bridgehead.discovery.infiniband import (
     PORT_YIELDS,
     End,
     Link,
-    state_description,
     state_down,
     state_links,
+    state_owner,
     state_speed,
 )
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield
@@ -65,7 +65,7 @@ class _Table:
     def __init__(self, capture: Capture) -> None:
         self.say = Statements("iblinkinfo", capture)
         self._kind = self._guid = self._name = ""
-        self._devices: set[str] = set()
+        self._devices: dict[str, str] = {}
         self._by_lid: dict[str, tuple[str, str]] = {}
         self._rows: list[_Row] = []
 
@@ -89,13 +89,8 @@ class _Table:
             self.say.skip(number, "the line does not say whether it is of a switch or an adapter: iblinkinfo without -l tells it")
             return
         own = End(self._kind, guid, int(found[4]))
-        if own.device not in self._devices:
-            self._devices.add(own.device)
-            state_description(self.say, own.device, self._name, line=number)
-            self._by_lid[found[3]] = (own.kind, own.guid)
-            self.say.number(own.device if own.kind == "switch" else own.path, "lid", found[3], line=number)
-        if own.kind == "adapter":
-            self.say.known(own.path, "port-guid", guid, line=number)
+        self._by_lid.setdefault(found[3], (own.kind, own.guid))
+        state_owner(self.say, own, self._name, lid=found[3], known=self._devices, line=number)
         self.say.known(own.path, "physical-state", link[4].lower(), line=number)
         if _STATES.get(link[3].lower()) != "up":
             state_down(self.say, own.path, found[5], line=number)
@@ -119,7 +114,7 @@ class _Table:
                 self.say.known(row.own.path, "state", "up", line=row.line)
             else:
                 links[row.own.path] = Link(row.own, End(device[0], device[1], int(row.port)), row.line, row.description)
-        state_links(self.say, links, self._devices)
+        state_links(self.say, links, set(self._devices))
         return self.say.done()
 
 

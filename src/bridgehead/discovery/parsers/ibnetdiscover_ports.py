@@ -13,9 +13,9 @@ from bridgehead.discovery.infiniband import (
     PORT_YIELDS,
     End,
     Link,
-    state_description,
     state_down,
     state_links,
+    state_owner,
     state_speed,
 )
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield
@@ -50,16 +50,7 @@ def parse(capture: Capture) -> Parsed:
             continue
         own = End(_KINDS[found[1]], found[4].lower(), int(found[3]))
         description = found[10] if found[7] else _unquoted(found[12])
-        if own.device not in devices:
-            devices[own.device] = description
-            state_description(say, own.device, description, line=number)
-            if own.kind == "switch":
-                say.number(own.device, "lid", found[2], line=number)
-        elif devices[own.device] != description:
-            say.conflict(own.device, "description", description, line=number, note=f"another line says {devices[own.device]!r}")
-        if own.kind == "adapter":
-            say.known(own.path, "port-guid", own.guid, line=number)
-            say.number(own.path, "lid", found[2], line=number)
+        state_owner(say, own, description, lid=found[2], known=devices, line=number)
         if found[7]:
             peer = End(_KINDS[found[7]], found[9].lower(), int(found[8]))
             links[own.path] = Link(own, peer, number, found[11])

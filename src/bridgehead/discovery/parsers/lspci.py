@@ -122,6 +122,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="lspci -nn",
     recognises=recognises,
+    marks=tuple(b".%d " % function for function in range(8)),
     parse=parse,
     yields=(
         Yield("node:*", "gpu-count-pci", "", "GPUs on the bus, whether the driver has them or not"),

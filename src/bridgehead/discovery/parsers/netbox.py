@@ -173,6 +173,10 @@ PARSER = Parser(
     tool=_TOOL,
     command="curl -s 'https://NETBOX/api/dcim/power-feeds/?limit=0'",
     recognises=recognises,
+    marks=(
+        *(b"/api/dcim/", b"power_feeds", b"power_panels", b"device_types"),
+        *(b"manufacturer", b"site", b"panel", b"maximum", b"side", b"termination", b"device"),
+    ),
     parse=parse,
     yields=_yields(),
 )
