@@ -158,6 +158,15 @@ def quantity(value: Value, unit: str) -> str:
     return "-" if value is None else f"{value} {unit}".rstrip()
 
 
+def margin_words(margin: float | None) -> str:
+    """Room to the limit as a share of it, for people; nothing where there is none."""
+    if margin is None:
+        return ""
+    if abs(margin) >= 10:
+        return ">999 %" if margin > 0 else "<-999 %"
+    return f"{margin * 100:+.0f} %" if abs(margin) >= 1 else f"{margin * 100:+.1f} %"
+
+
 _BY_BASE = {measure.base: dimension for dimension, measure in MEASURES.items() if dimension is not Dimension.SHARE}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.fleet import few, shown
+from bridgehead.assess.fleet import counting, few, shown
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.acceptance import Acceptance, Scale
@@ -63,7 +63,7 @@ def _correct(scope: Scope) -> Iterator[Finding]:
             again = f"run {one.test} at {one.scale} scale, with a check of its results"
             yield case.unknown(f"{one.test} at {one.scale} scale did not check its results", measurement=again)
         else:
-            text = f"{one.test} at {one.scale} scale gave {wrong} wrong results"
+            text = f"{one.test} at {one.scale} scale gave {counting(wrong, 'wrong result')}"
             yield case.at_most(wrong, 0, "", text, remedy="take the nodes out that compute wrongly; nothing else counts before")
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.fabric_math import FEC_DELAY_S, cable_delay_s, medium_for, reach_m, ring_delay_s, tree_delay_s
-from bridgehead.assess.fleet import PURPOSES, fabric_subject, fabrics_for, few, shown
+from bridgehead.assess.fleet import PURPOSES, counting, fabric_subject, fabrics_for, few, shown
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import Site, WorkloadKind
@@ -63,6 +63,7 @@ def _reach(scope: Scope) -> Iterator[Finding]:
         vague: list[str] = []
         unsure: list[str] = []
         worst: tuple[float, Cable, float] | None = None
+        too_long = 0
         for cable in cables:
             if cable.medium is None or cable.length_m is None:
                 vague.append(cable.name)
@@ -74,12 +75,13 @@ def _reach(scope: Scope) -> Iterator[Finding]:
                 unsure.append(cable.name)
                 continue
             limit = sure if cable.length_m <= sure else best
+            too_long += cable.length_m > limit
             if worst is None or cable.length_m / limit > worst[0]:
                 worst = (cable.length_m / limit, cable, limit)
-        yield _reach_finding(case, worst, vague=vague, unsure=unsure)
+        yield _reach_finding(case, worst, too_long=too_long, vague=vague, unsure=unsure)
 
 
-def _reach_finding(case: Case, worst: tuple[float, Cable, float] | None, *, vague: list[str], unsure: list[str]) -> Finding:
+def _reach_finding(case: Case, worst: tuple[float, Cable, float] | None, *, too_long: int, vague: list[str], unsure: list[str]) -> Finding:
     if worst is not None and worst[0] > 1:
         _, cable, limit = worst
         assert cable.length_m is not None
@@ -87,9 +89,10 @@ def _reach_finding(case: Case, worst: tuple[float, Cable, float] | None, *, vagu
         remedy = f"use {better.value}" if better else "move the racks nearer to each other"
         case.take("reach", limit, "m", "rules section 5", origin=Origin.DEFAULT)
         text = f"the route of {cable.name} is {cable.length_m:g} m, and {cable.medium} reaches {limit:g} m"
+        text += f"; {counting(too_long, 'cable')} in all do not reach" if too_long > 1 else ""
         return case.at_most(cable.length_m, limit, "m", text, remedy=remedy)
     if vague:
-        return case.unknown(f"route or medium is not known of {len(vague)} cables: {few(vague)}", measurement=_ROUTES)
+        return case.unknown(f"route or medium is not known of {counting(len(vague), 'cable')}: {few(vague)}", measurement=_ROUTES)
     if unsure:
         return case.unknown(f"whether these reach depends on their parts: {few(unsure)}", measurement=_PARTS)
     assert worst is not None, "a cable that is neither vague nor unsure was compared"
@@ -128,7 +131,7 @@ def _latency(scope: Scope) -> Iterator[Finding]:
         ring, tree = ring_delay_s(added, ranks=ranks), tree_delay_s(added, ranks=ranks)
         text += (
             f"; round trips are {shown(2 * added, Dimension.DURATION)} longer, and an all-reduce of {ranks} GPUs takes"
-            f" {shown(tree, Dimension.DURATION)} (tree) to {shown(ring, Dimension.DURATION)} (ring) more"
+            f" {shown(tree, Dimension.DURATION)} more as a tree and {shown(ring, Dimension.DURATION)} more as a ring"
         )
     yield case.at_most(delay, before, "s", text, remedy="place racks so that no route is longer than at the source, or measure its effect")
 

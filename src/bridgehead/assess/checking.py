@@ -82,9 +82,11 @@ class Case:
             value >= limit, text, value=value, limit=limit, margin=margin, unit=unit, remedy=remedy, measurement=measurement
         )
 
-    def holds(self, holds: bool, text: str, *, remedy: str, measurement: str = "", value: Value = None, limit: Value = None) -> Finding:
-        """PASS when it holds; for what is no comparison of numbers."""
-        return self._judged(holds, text, value=value, limit=limit, margin=None, unit="", remedy=remedy, measurement=measurement)
+    def holds(
+        self, holds: bool, text: str, *, remedy: str, measurement: str = "", value: Value = None, limit: Value = None, unit: str = ""
+    ) -> Finding:
+        """PASS when it holds; for what has no margin."""
+        return self._judged(holds, text, value=value, limit=limit, margin=None, unit=unit, remedy=remedy, measurement=measurement)
 
     def unknown(self, text: str, *, measurement: str) -> Finding:
         """UNKNOWN; ``measurement`` settles it."""
@@ -95,9 +97,10 @@ class Case:
     ) -> Finding:
         unproved = [one for one in self._inputs if one.origin in (Origin.GUESS, Origin.MISSING)]
         if holds and unproved:
-            what = ", ".join(one.name for one in unproved)
             asked = measurement or "give " + ", ".join(one.source.rpartition("nobody gave ")[2] for one in unproved)
-            text = f"{text}; that rests on a guess of {what}"
+            for origin, words in ((Origin.MISSING, "left out, since nobody knows it"), (Origin.GUESS, "that rests on a guess")):
+                names = ", ".join(dict.fromkeys(one.name for one in unproved if one.origin is origin))
+                text = f"{text}; {words}: {names}" if names else text
             return self._finding(FindingStatus.UNKNOWN, text, value=value, limit=limit, margin=margin, unit=unit, measurement=asked)
         status = FindingStatus.PASS if holds else FindingStatus.FAIL
         return self._finding(status, text, value=value, limit=limit, margin=margin, unit=unit, remedy="" if holds else remedy)

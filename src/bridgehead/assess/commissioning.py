@@ -27,13 +27,13 @@ def _gate(scope: Scope, loop: Loop, gate: Gate) -> Finding:
     if passed is False:
         return case.holds(
             False,
-            f"loop {loop.id} did not pass {gate.value}",
+            f"loop {loop.id} did not pass its commissioning step {gate.value}",
             remedy="mend it and repeat the step before the loop is energised",
             value=passed,
         )
     if passed is None or signed is None:
         lacking = "there is no record" if record is None else "nobody signed the record"
-        return case.unknown(f"loop {loop.id}: {lacking} of {gate.value}", measurement=asking.RECORDS)
+        return case.unknown(f"loop {loop.id}: {lacking} of its commissioning step {gate.value}", measurement=asking.RECORDS)
     return case.holds(True, f"loop {loop.id} passed {gate.value}, signed by {signed}", remedy="", value=passed)
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.cooling_math import air_m3ps, liquid_m3ps, pressure_ratio
-from bridgehead.assess.fleet import counting
+from bridgehead.assess.fleet import counting, waiting_words
 from bridgehead.assess.heat import Heat, HeatFlow
 from bridgehead.assess.scope import Scope
 from bridgehead.kernel.quantity import format_quantity
@@ -94,7 +94,7 @@ def _homeless(scope: Scope) -> Iterator[Finding]:
             case = Case(HOME, f"{flow.site.id}/rack:{rack}", state=kind.value)
             case.take("heat", heat.high_w, "W", f"sites.{flow.site.id}.nodes", origin=Origin.DERIVED)
             text = f"rack {rack} gives up to {watts(heat.high_w)} into {kind.value}, and no {kind.value} loop reaches it"
-            yield _judge(case, heat, 0.0, text, remedy=f"bring a loop of {kind.value} to the rack, or place its nodes elsewhere")
+            yield _judge(case, heat, 0.0, text, remedy=f"bring a loop for {kind.value} to the rack, or place its nodes elsewhere")
         for rack in sorted(flow.unreached):
             case = Case(HOME, f"{flow.site.id}/rack:{rack}")
             yield case.unknown(f"nobody said which cooling loops take the heat of rack {rack}", measurement=asking.RACK_LOOPS)
@@ -150,7 +150,9 @@ def _dew_points(scope: Scope) -> Iterator[Finding]:
                 continue
             shown = f"{_degrees(supply)} and the hall's dew point {_degrees(dew)}"
             remedy = "raise the supply temperature above the dew point, or dry the air"
-            yield case.holds(supply > dew, f"the supply of liquid loop {loop.id} is {shown}", remedy=remedy, value=supply, limit=dew)
+            yield case.holds(
+                supply > dew, f"the supply of liquid loop {loop.id} is {shown}", remedy=remedy, value=supply, limit=dew, unit="K"
+            )
 
 
 def _degrees(value_k: float) -> str:
@@ -186,8 +188,7 @@ def _inputs(scope: Scope) -> Iterator[Finding]:
                 if finding.status is FindingStatus.UNKNOWN:
                     waiting.update({finding.measurement, *heat.hard, *heat.soft})
         for what, count in sorted(waiting.items()):
-            things = "thing waits" if count == 1 else "things wait"
-            yield Case(INPUTS, flow.site.id, state=what).unknown(f"{count} {things} for this at {flow.site.id}: {what}", measurement=what)
+            yield Case(INPUTS, flow.site.id, state=what).unknown(waiting_words(count, flow.site.id), measurement=what)
 
 
 CAPACITY = Check(

@@ -109,7 +109,7 @@ def _within(case: Case, scope: Scope, *, takes_s: float, text: str, remedy: str,
     limit = sum(_lengths_s(scope))
     case.take("windows", limit, "s", "policy.windows.*")
     return case.at_most(
-        takes_s, limit, "s", f"{text}, {shown(limit, Dimension.DURATION)} are there", remedy=remedy, measurement=measurement
+        takes_s, limit, "s", f"{text}; the windows give {shown(limit, Dimension.DURATION)} in all", remedy=remedy, measurement=measurement
     )
 
 
@@ -159,7 +159,7 @@ def _converges(scope: Scope) -> Iterator[Finding]:
         yield case.at_most(change, free, "bit/s", text, remedy="", measurement=f"{_STORES}; {RATES}")
     else:
         remedy = "add bandwidth; replication that is slower than the change never ends"
-        yield case.holds(False, f"{text}, so a copy never catches up", remedy=remedy, value=change, limit=free)
+        yield case.holds(False, f"{text}, so a copy never catches up", remedy=remedy, value=change, limit=free, unit="bit/s")
 
 
 CHECKPOINTS = Check(

@@ -87,7 +87,9 @@ def _nodes(scope: Scope) -> Iterator[Finding]:
         )
     elif any(vague):
         names = {name for side in vague for name in side}
-        yield case.unknown(f"the class of {len(vague[0]) + len(vague[1])} nodes is not known: {few(names)}", measurement=_MODELS)
+        yield case.unknown(
+            f"the class of {counting(len(vague[0]) + len(vague[1]), 'node')} is not known: {few(names)}", measurement=_MODELS
+        )
     else:
         yield case.holds(True, f"each class of node of the source is there: {counted(had)}", remedy="")
 
@@ -159,8 +161,8 @@ def _fabric(scope: Scope) -> Iterator[Finding]:
             yield case.unknown(f"the switches of the {purpose} fabrics are not all described", measurement=_SWITCHES)
             continue
         kinds = [{fabric.kind.value for fabric in fabrics} for fabrics in pair]
-        other = [f"{name} {has[name]} instead of {had[name]}" for name in had if had[name] != has[name]]
-        other += [f"{'+'.join(sorted(kinds[1]))} instead of {'+'.join(sorted(kinds[0]))}"] if kinds[0] != kinds[1] else []
+        other = [f"{name}: {has[name]}, at the source {had[name]}" for name in had if had[name] != has[name]]
+        other += [f"kind: {'+'.join(sorted(kinds[1]))}, at the source {'+'.join(sorted(kinds[0]))}"] if kinds[0] != kinds[1] else []
         text = "; ".join(other) if other else f"same tiers, planes and kinds of leaves as the source's {purpose} fabric"
         yield case.holds(not other, text, remedy="measure collectives at full scale before trusting it")
 

@@ -66,7 +66,7 @@ def _topology(scope: Scope) -> Iterator[Finding]:
         if lost:
             case.take("no topology", ", ".join(lost), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
             yield case.unknown(
-                f"{len(lost)} of {counting(len(load.cabled), 'node')} have no topology in the {purpose} fabric: {few(lost)}",
+                f"{len(lost)} of {counting(len(load.cabled), 'node')} stand without topology in the {purpose} fabric: {few(lost)}",
                 measurement=CABLING,
             )
         else:
@@ -184,7 +184,7 @@ def _ports(scope: Scope) -> Iterator[Finding]:
             free,
             needed,
             "",
-            f"ports are needed for {counting(needed, 'adapter')}, and {free} are free on the leaves",
+            f"ports are needed for {counting(needed, 'adapter')}; {free} free on the leaves",
             remedy=remedy or "add leaves",
         )
 

@@ -130,7 +130,7 @@ def _addresses(scope: Scope) -> Iterator[Finding]:
                 free,
                 needed,
                 "",
-                f"addresses are needed for {counting(needed, 'adapter')}, and {free} are free",
+                f"addresses are needed for {counting(needed, 'adapter')}; {free} free",
                 remedy="enlarge the subnet",
             )
 

@@ -68,6 +68,11 @@ def counting(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
+def waiting_words(count: int, site: str) -> str:
+    """How many findings at a site one measurement settles."""
+    return f"{counting(count, 'finding')} at {site} {'waits' if count == 1 else 'wait'} for one thing to be found out"
+
+
 def shown(value: float, dimension: Dimension) -> str:
     """A quantity for people, with three digits that count."""
     return format_quantity(value, dimension, digits=3)

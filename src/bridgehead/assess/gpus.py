@@ -57,7 +57,7 @@ def _model(scope: Scope, site: Site, model: str, need: int, have: int, doubtful:
     case.take("there", have, "", f"sites.{site.id}.nodes.*.gpus", origin=Origin.DERIVED)
     reserve = case.take("reserve", scope.policy.reserve, "1", "policy.reserve") or 0.0
     spare = spares(need, share=reserve)
-    text = f"{site.id} has {have} {model} for workloads that use {need}, with {spare} more to spare"
+    text = f"{site.id} has {have} {model}; its workloads use {need}, and {spare} more should be spare"
     if doubtful and have < need + spare:
         names = ", ".join(sorted(doubtful)[:5])
         return case.unknown(f"{text}; it is not known whether {names} need this model", measurement=asking.GPU_MODEL)

@@ -85,7 +85,7 @@ def _rest(check: Check, scope: Scope, have: str, failed: bool, *, unknown: Seque
     if unknown:
         case.take("not known", ", ".join(sorted(unknown)), "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
         yield case.unknown(
-            f"whether they have {have} cannot be told of {len(set(unknown))} of {counting(of, 'node')}: {few(unknown)}", measurement=ask
+            f"it is not known of {len(set(unknown))} of {counting(of, 'node')} whether they have {have}: {few(unknown)}", measurement=ask
         )
     elif not failed:
         yield case.holds(True, f"all {counting(of, 'node')} have {have}", remedy="")

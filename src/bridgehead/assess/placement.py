@@ -277,7 +277,7 @@ def _inputs(scope: Scope) -> Iterator[Finding]:
     if scope.incoming:
         for what in outcome(scope).lacks:
             yield Case(INPUTS, scope.target.id, state=what).unknown(
-                f"placing what comes at {scope.target.id} waits for this: {what}", measurement=what
+                f"whether all that comes finds a place at {scope.target.id} waits for one thing to be found out", measurement=what
             )
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
+from bridgehead.assess.fleet import waiting_words
 from bridgehead.assess.loads import Reading
 from bridgehead.assess.power_flow import Flow, Meter
 from bridgehead.assess.power_math import GUESSED_POWER_FACTOR, Headroom, headroom
@@ -226,8 +227,7 @@ def _inputs(scope: Scope) -> Iterator[Finding]:
             if finding.status is FindingStatus.UNKNOWN:
                 waiting.update({finding.measurement, *lacks})
         for what, count in sorted(waiting.items()):
-            things = "thing waits" if count == 1 else "things wait"
-            yield Case(INPUTS, flow.site.id, state=what).unknown(f"{count} {things} for this at {flow.site.id}: {what}", measurement=what)
+            yield Case(INPUTS, flow.site.id, state=what).unknown(waiting_words(count, flow.site.id), measurement=what)
 
 
 def _with_lacks(scope: Scope, flow: Flow) -> Iterator[tuple[Finding, tuple[str, ...]]]:

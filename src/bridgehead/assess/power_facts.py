@@ -28,7 +28,7 @@ def _loads(scope: Scope) -> Iterator[Finding]:
             if node.power_w is not None:
                 text = f"{node.id} takes {power(load.low_w, dc=True)} ({load.reading.value})"
                 remedy = "find out which figure is wrong; what is declared has to be the most that the node takes"
-                yield case.holds(not measured_contradicts(node), text, remedy=remedy, value=load.low_w, limit=node.power_w)
+                yield case.holds(not measured_contradicts(node), text, remedy=remedy, value=load.low_w, limit=node.power_w, unit="W")
                 continue
             bound = f"; its plates allow {power(load.high_w, dc=True)} at most" if load.high_w is not None else ""
             least = "" if node.measured_w is None else f"; {power(node.measured_w, dc=True)} were measured, which need not be the most"
@@ -48,6 +48,7 @@ def _plates(scope: Scope) -> Iterator[Finding]:
                 remedy="find out which figure is wrong: plates that add up to less than the load are not all of them, or of another device",
                 value=stated,
                 limit=node.nameplate_w,
+                unit="W",
             )
 
 

@@ -69,7 +69,7 @@ def _weights(scope: Scope) -> Iterator[Finding]:
         if limit is None:
             yield case.unknown(f"nobody said what weight rack {rack.id} carries", measurement=asking.WEIGHT)
             continue
-        text = f"rack {rack.id} weighs {_kg(weight)} and carries {_kg(limit)}"
+        text = f"rack {rack.id} weighs {_kg(weight)} and may weigh {_kg(limit)}"
         if weight <= limit and (lost or not complete):
             yield case.unknown(f"{text}, as far as is known", measurement=asking.RACK_OF_NODE if complete else asking.WEIGHT)
             continue

@@ -164,7 +164,9 @@ def _failover(scope: Scope) -> Iterator[Finding]:
                 )
                 continue
             text = f"a failed path is left after {shown(least, Dimension.DURATION)}, less than 50 ms are wanted"
-            yield case.holds(least < _FAILOVER_S, text, remedy="shorten the BFD interval and re-routing", value=least, limit=_FAILOVER_S)
+            yield case.holds(
+                least < _FAILOVER_S, text, remedy="shorten the BFD interval and re-routing", value=least, limit=_FAILOVER_S, unit="s"
+            )
 
 
 def _packets(scope: Scope) -> Iterator[Finding]:

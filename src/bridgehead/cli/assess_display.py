@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bridgehead.app.assess import Assessment, Place, input_line, quantity
+from bridgehead.app.assess import Assessment, Place, input_line, margin_words, quantity
 from bridgehead.assess.fleet import counting, few
 from bridgehead.cli.terminal import Terminal
 from bridgehead.kernel.moment import format_moment
@@ -119,13 +119,6 @@ def _print_group(console: Console, title: str, chosen: Sequence[Finding]) -> Non
         if first.remedy:
             table.add_row("", "", Text(f"-> {first.remedy}", style="dim"))
     console.print(Padding(table, (0, 0, 0, 2)))
-
-
-def margin_words(margin: float | None) -> str:
-    """Room to the limit as a share of it; whole percents where it is far off."""
-    if margin is None:
-        return ""
-    return ">999%" if margin >= 10 else f"{margin:+.0%}" if abs(margin) >= 1 else f"{margin:+.1%}"
 
 
 def _print_needed(console: Console, found: Assessment) -> None:

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bridgehead import __version__
-from bridgehead.app.assess import Assessment, Place, input_line, quantity
+from bridgehead.app.assess import Assessment, Place, input_line, margin_words, quantity
 from bridgehead.app.assess_report.fabric import fabrics
 from bridgehead.app.assess_report.floor import floor
 from bridgehead.app.assess_report.marks import Marks
@@ -68,6 +68,7 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
         binding=found.binding,
         sites=[_site(site, marks) for site in sorted(judged, key=lambda site: site.id != found.target)],
         number=quantity,
+        margin_words=margin_words,
         input_line=lambda one: input_line(one, places),
         subject_words=subject_words,
         blocking=Severity.BLOCKING,
