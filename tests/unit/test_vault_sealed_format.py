@@ -99,7 +99,8 @@ class Reader:
             pack = path.read_bytes()
             assert blake3(pack).hexdigest() == path.name
             length = int.from_bytes(pack[-16:-8], "little")
-            table = msgspec.msgpack.decode(self.unsealed(pack[-16 - length : -16], "blocks", "pack-table"))
+            label = f"pack-table {blake3(pack[: -16 - length]).hexdigest()}"
+            table = msgspec.msgpack.decode(self.unsealed(pack[-16 - length : -16], "blocks", label))
             for block, offset, size in table:
                 found[block.hex()] = self.unsealed(pack[offset : offset + size + 44], "blocks", block.hex())
         return found

@@ -163,7 +163,8 @@ def init_vault(
         if like is None:
             return Vault.init(store, codec=True, key=key, pack_bytes=pack_bytes), True
         replica_of = like.file.id if replica else ""
-        return Vault.init(store, codec=like.file.encodes, pack_bytes=like.file.pack_bytes, key=key, replica_of=replica_of), True
+        made = like.file
+        return Vault.init(store, codec=made.encodes, pack_bytes=made.pack_bytes, key=key, replica_of=replica_of, bound=made.bound), True
 
 
 class Saved(msgspec.Struct, frozen=True):

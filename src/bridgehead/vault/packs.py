@@ -1,18 +1,19 @@
 """Packs: many blocks in one object, whose name is the hash of all its bytes (design section 5).
 
 A pack can be proved, copied and carried by somebody who cannot read it. Layout: ``MAGIC``, the sealed blocks one after the other, the
-sealed table of what lies where, the table's length in 8 bytes, little-endian, ``END``.
+sealed table of what lies where, the table's length in 8 bytes, little-endian, ``END``. Where the cipher binds tables, a table opens only
+behind the blocks for which it was sealed: else whoever can write to the store could make a pack that claims what it does not hold.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from bridgehead.kernel.hashing import block_hash
+from bridgehead.kernel.hashing import block_hash, stream_hash
 from bridgehead.kernel.ids import BlockId, PackId
 from bridgehead.vault.layout import pack_key
 from bridgehead.vault.records import damaged
@@ -23,6 +24,7 @@ END: Final = b"\nBHPACKE"
 TABLE_LABEL: Final = "pack-table"
 _LENGTH: Final = struct.Struct("<Q")
 TAIL_BYTES: Final = _LENGTH.size + len(END)
+_READ_BYTES: Final = 4 << 20
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -78,7 +80,8 @@ class OpenPack:
                     "it changed in memory before it was stored",
                     remedy="Nothing was committed. Look at the memory of this machine before you save again.",
                 )
-        table = cipher.seal(msgspec.msgpack.encode(self._entries), label=TABLE_LABEL)
+        label = table_label(block_hash(memoryview(self._data))) if cipher.binds_tables else TABLE_LABEL
+        table = cipher.seal(msgspec.msgpack.encode(self._entries), label=label)
         self._data += table + _LENGTH.pack(len(table)) + END
         return Pack(bytes.fromhex(block_hash(memoryview(self._data))), len(self._data), tuple(self._entries)), self._data
 
@@ -96,8 +99,16 @@ def holds(data: bytes | memoryview, entry: Entry, cipher: Cipher) -> bool:
         return False
 
 
+def table_label(contents: str) -> str:
+    """The label of a table that is bound to its pack. ``contents``: BLAKE3 of all bytes before the table, 64 hex digits."""
+    return f"{TABLE_LABEL} {contents}"
+
+
 def read_table(pack: PackId, size_bytes: int, read: Callable[[int, int], bytes], cipher: Cipher) -> Pack:
-    """The table from a pack's end. ``read`` takes offset and size. Raises Damaged; the blocks themselves are not looked at."""
+    """The table from a pack's end. ``read`` takes offset and size. Raises Damaged.
+
+    Where tables are bound, all of the pack is read; else the blocks are not looked at.
+    """
     tail = read(max(size_bytes - TAIL_BYTES, 0), TAIL_BYTES)
     if size_bytes < len(MAGIC) + TAIL_BYTES or tail[-len(END) :] != END:
         raise damaged(pack_key(pack), "the pack has no end: it was cut off, or is none")
@@ -105,8 +116,9 @@ def read_table(pack: PackId, size_bytes: int, read: Callable[[int, int], bytes],
     begin = size_bytes - TAIL_BYTES - length
     if begin < len(MAGIC):
         raise damaged(pack_key(pack), f"the pack's table is said to have {length} bytes")
+    label = table_label(stream_hash(_pieces(read, begin))[0]) if cipher.binds_tables else TABLE_LABEL
     try:
-        entries = msgspec.msgpack.decode(cipher.open(read(begin, length), label=TABLE_LABEL), type=tuple[Entry, ...])
+        entries = msgspec.msgpack.decode(cipher.open(read(begin, length), label=label), type=tuple[Entry, ...])
     except (BadSeal, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise damaged(pack_key(pack), f"the pack's table cannot be read ({error})") from error
     for entry in entries:
@@ -114,3 +126,7 @@ def read_table(pack: PackId, size_bytes: int, read: Callable[[int, int], bytes],
         if len(entry.hash) != 32 or entry.size_bytes < 0 or not len(MAGIC) <= entry.offset_bytes <= end <= begin:
             raise damaged(pack_key(pack), "the pack's table names a place outside of the pack")
     return Pack(bytes.fromhex(pack), size_bytes, entries)
+
+
+def _pieces(read: Callable[[int, int], bytes], end: int) -> Iterator[bytes]:
+    return (read(at, min(_READ_BYTES, end - at)) for at in range(0, end, _READ_BYTES))

@@ -20,7 +20,7 @@ from bridgehead.vault.packs import Pack
 from bridgehead.vault.records import damaged
 from bridgehead.vault.sessions import open_session
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, refs_of
-from bridgehead.vault.vaultfile import CODEC
+from bridgehead.vault.vaultfile import BOUND, CODEC
 
 if TYPE_CHECKING:
     from bridgehead.vault.crypt.ring import KeyRing
@@ -79,6 +79,13 @@ def check_families(source: Place, target: Place, *, subject: str) -> None:
     if source.family != target.family:
         raise refuse(
             "the two vaults are of different families: what is sealed with the key of one cannot be read with that of the other",
+            tried="replicate",
+            subject=subject,
+            remedy="Make the target's vault with `bridgehead vault init TARGET --like SOURCE`.",
+        )
+    if source.objects.cipher.binds_tables != target.objects.cipher.binds_tables:
+        raise refuse(
+            f"only one of the two vaults was made with {BOUND}: the tables in the packs of one do not open in the other",
             tried="replicate",
             subject=subject,
             remedy="Make the target's vault with `bridgehead vault init TARGET --like SOURCE`.",

@@ -17,6 +17,8 @@ class Cipher(Protocol):
 
     overhead_bytes: int
     """So many bytes longer than the data is what ``seal`` gives."""
+    binds_tables: bool
+    """Whether the table of a pack is sealed for the blocks before it; not in vaults that were made before there was that."""
 
     def seal(self, data: bytes | memoryview, *, label: str) -> bytes:
         """Encrypt and authenticate."""
@@ -31,6 +33,7 @@ class Plain:
     """Leaves everything as it is: the hashes of blocks and packs find damage, and nothing is secret."""
 
     overhead_bytes = 0
+    binds_tables = False
 
     def seal(self, data: bytes | memoryview, *, label: str) -> bytes:
         """A copy, or the bytes themselves."""

@@ -80,17 +80,18 @@ class Vault:
         pack_bytes: int = PACK_BYTES,
         key: Founding | None = None,
         replica_of: str = "",
+        bound: bool = True,
         now_s: Callable[[], float] = time.time,
     ) -> Vault:
-        """Make a vault in an empty store; with ``codec`` it encodes its blocks, with ``key`` it is sealed, with ``replica_of`` (the id of a
-        vault) it is the replica of that one. What a slow line carries at once is one pack.
+        """Make a vault in an empty store; with ``codec`` it encodes its blocks, with ``key`` it is sealed (``bound`` as the others of its
+        family), with ``replica_of`` (the id of a vault) it is the replica of that one. What a slow line carries at once is one pack.
 
         Raises Conflict when there is one, Permanent when the store cannot hold one."""
         if key is None:
             return cls(blobs, create(blobs, now_s=now_s(), codec=codec, pack_bytes=pack_bytes, replica_of=replica_of), now_s=now_s)
         return cls(
             blobs,
-            _create_sealed(blobs, key, codec=codec, pack_bytes=pack_bytes, replica_of=replica_of, now_s=now_s()),
+            _create_sealed(blobs, key, codec=codec, pack_bytes=pack_bytes, replica_of=replica_of, bound=bound, now_s=now_s()),
             ring=key.ring,
             now_s=now_s,
         )
@@ -310,7 +311,7 @@ def _objects(blobs: Blobs, file: VaultFile, ring: KeyRing | None) -> Objects:
         return Objects(blobs, pack_bytes=file.pack_bytes)
     from bridgehead.vault.crypt.keys import sealed  # brings cryptography and age, which plain vaults do without
 
-    store, cipher = sealed(blobs, ring)
+    store, cipher = sealed(blobs, ring, binds_tables=file.bound)
     return Objects(store, cipher=cipher, pack_bytes=file.pack_bytes)
 
 
@@ -346,13 +347,14 @@ def _check_source(vault: Vault, source: Vault | None) -> None:
     raise refuse(happened, tried="collect", subject=f"vault {vault.file.id}", remedy=remedy)
 
 
-def _create_sealed(blobs: Blobs, key: Founding, *, codec: bool, pack_bytes: int, replica_of: str, now_s: float) -> VaultFile:
+def _create_sealed(blobs: Blobs, key: Founding, *, codec: bool, pack_bytes: int, replica_of: str, bound: bool, now_s: float) -> VaultFile:
     from bridgehead.vault.crypt.keys import found_family, sealed
 
     def before() -> None:
         if blobs.size(VAULT_KEY) is None:  # else it is refused, and gets no recipients of ours
             found_family(blobs, key.ring, key.recipients)
 
-    file = create(blobs, now_s=now_s, codec=codec, pack_bytes=pack_bytes, family=key.ring.family, replica_of=replica_of, before=before)
-    sealed(blobs, key.ring)[0].put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
+    family = key.ring.family
+    file = create(blobs, now_s=now_s, codec=codec, pack_bytes=pack_bytes, family=family, replica_of=replica_of, bound=bound, before=before)
+    sealed(blobs, key.ring, binds_tables=file.bound)[0].put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
     return file

@@ -33,7 +33,9 @@ CODEC: Final = "codec-1"
 """Blocks may be encoded, also with other blocks as bases; snapshot records say how."""
 SEALED: Final = "sealed-1"
 """Everything but this file, ``keys/`` and the frame of packs is encrypted."""
-KNOWN_FEATURES: Final = frozenset({PACKS, CODEC, SEALED})
+BOUND: Final = "bound-1"
+"""The table of each pack is sealed for the blocks before it. Sealed vaults of before have none so; a family is of one kind."""
+KNOWN_FEATURES: Final = frozenset({PACKS, CODEC, SEALED, BOUND})
 
 
 class NoVault(NotFound):
@@ -72,6 +74,11 @@ class VaultFile(msgspec.Struct, frozen=True):
         """Whether it opens with a key only."""
         return SEALED in self.features
 
+    @property
+    def bound(self) -> bool:
+        """Whether the tables of packs are bound to them."""
+        return BOUND in self.features
+
 
 def create(
     blobs: Blobs,
@@ -81,15 +88,16 @@ def create(
     pack_bytes: int = PACK_BYTES,
     family: str = "",
     replica_of: str = "",
+    bound: bool = True,
     before: Callable[[], None] = lambda: None,
 ) -> VaultFile:
-    """Make a vault in an empty place; a sealed one with a ``family``, whose keys ``before`` puts there.
+    """Make a vault in an empty place; a sealed one with a ``family``, whose keys ``before`` puts there; ``bound`` as the family is.
 
     Raises Conflict when there is one, Permanent when the store overwrites what exists.
     """
     _probe(blobs)
     before()
-    features = (PACKS, *((CODEC,) if codec else ()), *((SEALED,) if family else ()))
+    features = (PACKS, *((CODEC,) if codec else ()), *((SEALED,) if family else ()), *((BOUND,) if family and bound else ()))
     file = VaultFile(FORMAT, features, secrets.token_hex(16), now_s, pack_bytes=pack_bytes, family=family, replica_of=replica_of)
     if not family:  # in a sealed vault it has a sealed name
         blobs.put_new(RESERVE_KEY, bytes(RESERVE_BYTES))
@@ -114,7 +122,8 @@ def remake(blobs: Blobs, *, like: VaultFile | None, now_s: float) -> VaultFile:
         )
     blobs.delete(VAULT_KEY)
     family, pack_bytes = (like.family, like.pack_bytes) if like is not None else ("", PACK_BYTES)
-    return create(blobs, now_s=now_s, codec=like is None or like.encodes, pack_bytes=pack_bytes, family=family)
+    bound = like is None or like.bound
+    return create(blobs, now_s=now_s, codec=like is None or like.encodes, pack_bytes=pack_bytes, family=family, bound=bound)
 
 
 def is_headless(blobs: Blobs) -> bool:

@@ -17,7 +17,7 @@ from bridgehead.vault.courier.layout import Entry, is_snapshot, ranges, travels
 from bridgehead.vault.layout import pack_of_key
 from bridgehead.vault.objects import parallel, refuse
 from bridgehead.vault.records import Damaged, damaged
-from bridgehead.vault.vaultfile import VaultFile
+from bridgehead.vault.vaultfile import BOUND, VaultFile
 
 
 class NotReceived(msgspec.Struct, frozen=True):
@@ -52,11 +52,14 @@ def check_target(gathered: Gathered, file: VaultFile) -> None:
     """Raises Permanent when the target cannot hold what the set brings."""
     head = gathered.head
     lacking = sorted(set(head.features) - set(file.features))
-    if head.family == file.family and not lacking:
+    other_kind = (BOUND in head.features) != file.bound
+    if head.family == file.family and not lacking and not other_kind:
         return
     happened = "its objects are sealed with another key than those of this vault"
     if head.family == file.family:
         happened = f"it needs the feature {', '.join(lacking)}, which this vault was made without"
+        if not lacking:
+            happened = f"the tables of its packs are not bound to them, and this vault was made with {BOUND}"
     raise refuse(
         happened,
         tried="receive a courier set",

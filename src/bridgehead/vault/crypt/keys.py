@@ -119,10 +119,10 @@ class Founding(msgspec.Struct, frozen=True):
     recipients: tuple[Recipient, ...]
 
 
-def sealed(blobs: Blobs, ring: KeyRing) -> tuple[Blobs, Cipher]:
+def sealed(blobs: Blobs, ring: KeyRing, *, binds_tables: bool) -> tuple[Blobs, Cipher]:
     """A vault's store as all other code sees it, and the cipher of its packs."""
     store = SealedBlobs(blobs, cipher=RingCipher(ring, "records"), names_key=ring.names_key)
-    return store, RingCipher(ring, "blocks")
+    return store, RingCipher(ring, "blocks", binds_tables=binds_tables)
 
 
 def found_family(blobs: Blobs, ring: KeyRing, recipients: Iterable[Recipient]) -> None:

@@ -132,7 +132,8 @@ class RingCipher:
 
     overhead_bytes = KEY_ID_BYTES + Xaes.overhead_bytes
 
-    def __init__(self, ring: KeyRing, purpose: str) -> None:
+    def __init__(self, ring: KeyRing, purpose: str, *, binds_tables: bool = False) -> None:
+        self.binds_tables = binds_tables
         self._ring = ring
         self._purpose = purpose
         self._ciphers: dict[str, Xaes] = {}
