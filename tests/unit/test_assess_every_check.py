@@ -6,6 +6,7 @@ The table ``CASES`` is the list of these estates; a check that is not in it fail
 from __future__ import annotations
 
 import copy
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,9 @@ def test_does_not_know(code: str) -> None:
 
 def test_only_those_that_are_named_never_fail() -> None:
     assert {code for code, (fail, _) in CASES.items() if not fail} == NEVER_FAIL
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_formula_cites_its_source(code: str) -> None:
+    (check,) = (check for check in checks() if check.code == code)
+    assert re.search(r"rules sections? \d|\b(M\d+\.?\d?|P\d+|R\d|D\d\d|F\d\d|J\d\d)\b", check.formula), check.formula

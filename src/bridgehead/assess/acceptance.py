@@ -135,7 +135,7 @@ RESULT = Check(
     "received rate, or bus bandwidth = algorithm bandwidth · 2(n-1)/n, >= expected (rules section 5)",
     _results,
 )
-CORRECT = Check("ACC-CORRECT", "Did each test compute rightly?", ("P5",), "wrong results = 0", _correct)
+CORRECT = Check("ACC-CORRECT", "Did each test compute rightly?", ("P5",), "wrong results = 0 (P5)", _correct)
 SCALES = Check(
     "ACC-SCALE",
     "Were collectives tested at node, rack and full scale?",

@@ -234,7 +234,7 @@ INPUTS = Check(
     "COOL-INPUTS",
     "Is everything known that the verdict on cooling needs?",
     ("M5.1", "M5.3"),
-    "what the unknown findings on loops wait for",
+    "what the unknown findings on loops wait for (rules section 4)",
     _inputs,
 )
 CHECKS: tuple[Check, ...] = (CAPACITY, SPARE, HOME, FLOW, DEW, AIR, INPUTS)

@@ -180,7 +180,7 @@ NODES = Check(
     "TOP-NODES",
     "Has the target each class of node of the source?",
     ("M2", "M3"),
-    "multiset of classes (GPU model and count, adapters beside each GPU, NVLinks) of the source is part of the target's",
+    "multiset of classes (GPU model and count, adapters beside each GPU, NVLinks) of the source is part of the target's (rules section 5)",
     _nodes,
     Severity.WARNING,
 )
@@ -195,7 +195,7 @@ FABRIC = Check(
     "TOP-FABRIC",
     "Is the fabric built like the source's?",
     ("M3",),
-    "tiers, planes and multiset of leaves (ports, rate, uplinks), names left out",
+    "tiers, planes and multiset of leaves (ports, rate, uplinks), names left out (rules section 5)",
     _fabric,
     Severity.WARNING,
 )

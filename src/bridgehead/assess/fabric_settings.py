@@ -8,10 +8,11 @@ from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.fleet import PURPOSES, counting, fabric_subject, fabrics_for, few
 from bridgehead.assess.scope import Scope
 from bridgehead.model.estate import Site
-from bridgehead.model.fabric import FabricKind, FabricPurpose
+from bridgehead.model.fabric import Fabric, FabricKind, FabricPurpose
 from bridgehead.model.finding import Finding
 
 _MANAGERS = 2
+Fabrics = tuple[Fabric, ...]
 
 
 def _purposes(scope: Scope) -> Iterator[Finding]:
@@ -41,15 +42,21 @@ def _mtu_of(case: Case, site: Site, purpose: FabricPurpose, *, least: bool) -> i
     return max(known, default=None)
 
 
-def _mtu(scope: Scope) -> Iterator[Finding]:
-    if scope.source is None:
+def _both(scope: Scope) -> Iterator[tuple[FabricPurpose, tuple[Site, Fabrics], tuple[Site, Fabrics]]]:
+    """Each purpose for which both sites have fabrics, with those of the source and of the target."""
+    home = scope.source
+    if home is None:
         return
     for purpose in PURPOSES:
-        target, source = fabrics_for(scope.target, purpose), fabrics_for(scope.source, purpose)
-        if not target or not source:
-            continue
+        source, target = fabrics_for(home, purpose), fabrics_for(scope.target, purpose)
+        if source and target:
+            yield purpose, (home, source), (scope.target, target)
+
+
+def _mtu(scope: Scope) -> Iterator[Finding]:
+    for purpose, (source, _), (_, target) in _both(scope):
         case = Case(MTU, fabric_subject(scope.target, target))
-        has, had = _mtu_of(case, scope.target, purpose, least=True), _mtu_of(case, scope.source, purpose, least=False)
+        has, had = _mtu_of(case, scope.target, purpose, least=True), _mtu_of(case, source, purpose, least=False)
         ask = "read the MTU of each fabric at both sites"
         if has is None or had is None:
             yield case.unknown("the MTU of a fabric is not known", measurement=ask)
@@ -65,15 +72,10 @@ def _mtu(scope: Scope) -> Iterator[Finding]:
 
 
 def _partitions(scope: Scope) -> Iterator[Finding]:
-    if scope.source is None:
-        return
-    for purpose in PURPOSES:
-        target, source = fabrics_for(scope.target, purpose), fabrics_for(scope.source, purpose)
-        if not target or not source:
-            continue
+    for purpose, (home, source), (_, target) in _both(scope):
         case = Case(PARTITIONS, fabric_subject(scope.target, target))
         ask = "list partition keys and VLANs of each fabric at both sites"
-        for site, fabrics in ((scope.source, source), (scope.target, target)):
+        for site, fabrics in ((home, source), (scope.target, target)):
             for fabric in fabrics:
                 text = None if fabric.partitions is None else ", ".join(sorted(fabric.partitions))
                 case.take("partitions", text, "", f"sites.{site.id}.fabrics.{fabric.id}.partitions")
@@ -142,16 +144,32 @@ PURPOSE = Check(
     "compute, storage and management are kept apart (rules section 5, F01)",
     _purposes,
 )
-MTU = Check("FAB-MTU", "Do packets of the source's size fit?", ("M5.3", "P5"), "least MTU of the target >= greatest of the source", _mtu)
+MTU = Check(
+    "FAB-MTU",
+    "Do packets of the source's size fit?",
+    ("M5.3", "P5"),
+    "least MTU of the target >= greatest of the source (rules section 5)",
+    _mtu,
+)
 PARTITIONS = Check(
     "FAB-PARTITIONS",
     "Has the target each partition of the source?",
     ("M5.3",),
-    "partitions of the source are among the target's",
+    "partitions of the source are among the target's (rules section 5)",
     _partitions,
 )
 MANAGERS = Check(
-    "FAB-MANAGERS", "Can a second subnet manager take over?", ("M5.3", "M10.2"), "subnet managers >= 2 (InfiniBand)", _managers
+    "FAB-MANAGERS",
+    "Can a second subnet manager take over?",
+    ("M5.3", "M10.2"),
+    "subnet managers >= 2 (InfiniBand; rules section 5)",
+    _managers,
 )
-ADDRESSES = Check("FAB-ADDRESSES", "Are there addresses for all that comes?", ("M5.3",), "free addresses >= adapters that come", _addresses)
+ADDRESSES = Check(
+    "FAB-ADDRESSES",
+    "Are there addresses for all that comes?",
+    ("M5.3",),
+    "free addresses >= adapters that come (rules section 5)",
+    _addresses,
+)
 CHECKS = (PURPOSE, MTU, PARTITIONS, MANAGERS, ADDRESSES)

@@ -88,14 +88,14 @@ JOBS = Check(
     "GEN-JOB",
     "Does each training job fit into one GPU generation?",
     ("P1", "P23"),
-    "largest pool of one GPU model that suits the job >= its GPUs",
+    "largest pool of one GPU model that suits the job >= its GPUs (P1)",
     _jobs,
 )
 BALANCE = Check(
     "GEN-BALANCE",
     "Are nodes with the same GPU alike?",
     ("P1",),
-    "memory, adapters and number of GPUs are equal at all nodes of one GPU model",
+    "memory, adapters and number of GPUs are equal at all nodes of one GPU model (P1)",
     _balance,
     Severity.WARNING,
 )

@@ -205,8 +205,8 @@ ADAPTERS = Check(
     "INT-ADAPTERS",
     "Has each node all its compute adapters?",
     ("M2", "M5.1"),
-    "compute adapters >= those of its siblings (nodes of one model)",
+    "compute adapters >= those of its siblings (nodes of one model; D01, D09)",
     _adapters,
 )
-LINK_STATE = Check("INT-LINKS-UP", "Are the links of all compute adapters up?", ("M2",), "each compute adapter is active", _link_state)
+LINK_STATE = Check("INT-LINKS-UP", "Are the links of all compute adapters up?", ("M2",), "each compute adapter is active (M2)", _link_state)
 CHECKS = (GPUS, NVLINKS, ADAPTERS, LINK_STATE)

@@ -294,7 +294,7 @@ INPUTS = Check(
     "PLACE-INPUTS",
     "Is everything known that placing needs?",
     ("M5.1", "M5.3"),
-    "what the search for places waits for",
+    "what the search for places waits for (M5.3)",
     _inputs,
 )
 CHECKS: tuple[Check, ...] = (HARDWARE, INPUTS)

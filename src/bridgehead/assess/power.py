@@ -271,7 +271,7 @@ INPUTS = Check(
     "PWR-INPUTS",
     "Is everything known that the verdict on power needs?",
     ("M5.1", "M5.3"),
-    "what the unknown findings on circuits, elements and nodes wait for",
+    "what the unknown findings on circuits, elements and nodes wait for (rules sections 1 to 3)",
     _inputs,
 )
 CHECKS: tuple[Check, ...] = (CIRCUIT, SOURCE, ACTIVE, REDUNDANT, INPUTS)

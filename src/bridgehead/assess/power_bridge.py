@@ -60,7 +60,7 @@ BRIDGE = Check(
     "PWR-BRIDGE",
     "Do batteries carry every circuit until generators do?",
     ("M10.3",),
-    "least battery time above >= longest start of a generator above",
+    "least battery time above >= longest start of a generator above (M10.3)",
     _bridges,
     Severity.WARNING,
 )

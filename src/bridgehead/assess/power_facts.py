@@ -157,7 +157,13 @@ VOLTAGE = Check(
     _voltages,
     Severity.WARNING,
 )
-RING = Check("PWR-RING", "Does no element of the power tree feed itself?", ("M5.3",), "fed_by has no ring", _rings)
+RING = Check(
+    "PWR-RING",
+    "Does no element of the power tree feed itself?",
+    ("M5.3",),
+    "fed_by has no ring (rules section 1: walk the whole path)",
+    _rings,
+)
 SITE = Check(
     "PWR-SITE",
     "Does the site have the power for all nodes that will stand there?",

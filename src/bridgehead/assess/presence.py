@@ -66,6 +66,6 @@ ELSEWHERE = Check(
     _elsewhere,
     Severity.WARNING,
 )
-NODES = Check("EST-NODES", "Are there nodes to judge?", ("M5.1",), "nodes of the site, and those that come, > 0", _nodes)
-WORKLOADS = Check("EST-WORKLOADS", "Is it known what has to go over?", ("M5.2",), "workloads at the source > 0", _workloads)
+NODES = Check("EST-NODES", "Are there nodes to judge?", ("M5.1",), "nodes of the site, and those that come, > 0 (M5.1)", _nodes)
+WORKLOADS = Check("EST-WORKLOADS", "Is it known what has to go over?", ("M5.2",), "workloads at the source > 0 (M5.2)", _workloads)
 CHECKS: tuple[Check, ...] = (NODES, WORKLOADS, ELSEWHERE)

@@ -183,7 +183,7 @@ SPARES = Check(
     "RSV-SPARES",
     "Do spare GPUs stand ready at both sites?",
     ("M10.1",),
-    "spares >= ceil(reserve · GPUs)",
+    "spares >= ceil(reserve · GPUs) (rules section 7, M10.1)",
     _spares,
     Severity.WARNING,
 )

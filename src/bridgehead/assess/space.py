@@ -132,14 +132,24 @@ def _kg(value: float) -> str:
     return format_quantity(value, Dimension.MASS, digits=5)
 
 
-UNITS = Check("SPACE-UNITS", "Does every rack hold what stands in it?", ("M5.3",), "Σ units of nodes + used units <= height", _units)
-WEIGHT = Check("SPACE-WEIGHT", "Does every rack carry its weight?", ("M5.3",), "empty rack + Σ nodes <= limit of the rack", _weights)
-FLOOR = Check("SPACE-FLOOR", "Does the floor carry every rack?", ("M5.3",), "(empty rack + Σ nodes) / area <= floor", _floors)
+UNITS = Check(
+    "SPACE-UNITS", "Does every rack hold what stands in it?", ("M5.3",), "Σ units of nodes + used units <= height (rules section 4)", _units
+)
+WEIGHT = Check(
+    "SPACE-WEIGHT", "Does every rack carry its weight?", ("M5.3",), "empty rack + Σ nodes <= limit of the rack (rules section 4)", _weights
+)
+FLOOR = Check(
+    "SPACE-FLOOR",
+    "Does the floor carry every rack?",
+    ("M5.3",),
+    "(empty rack + Σ nodes) / area <= floor (rules section 4: usable is the least of all)",
+    _floors,
+)
 POSITION = Check(
     "SPACE-POSITION",
     "Do all nodes sit in places of their own?",
     ("M5.1",),
-    "position + units - 1 <= height, and no two nodes in one rack unit",
+    "position + units - 1 <= height, and no two nodes in one rack unit (M5.1)",
     _positions,
     Severity.WARNING,
 )

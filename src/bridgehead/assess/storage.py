@@ -135,20 +135,20 @@ SINGLE = Check(
     Severity.WARNING,
 )
 ROOM = Check(
-    "STO-ROOM", "Is there room for the data that comes?", ("M5.3", "M4"), "size - used >= used at the source · (1 + margin)", _room
+    "STO-ROOM", "Is there room for the data that comes?", ("M5.3", "M4"), "size - used >= used at the source · (1 + margin) (M5.3)", _room
 )
 WRITES = Check(
     "STO-CHECKPOINTS",
     "Do the stores take all checkpoints at their intervals?",
     ("M4", "M5.3"),
-    "sum of writing rates >= sum of checkpoint · 8 / interval · (1 + margin)",
+    "sum of writing rates >= sum of checkpoint · 8 / interval · (1 + margin) (rules section 7, M5.3)",
     _writes,
 )
 RATES = Check(
     "STO-RATES",
     "Are the stores as fast as the source's?",
     ("M4",),
-    "sum of measured rates of the target >= of the source",
+    "sum of measured rates of the target >= of the source (M4)",
     _rates,
     Severity.WARNING,
 )

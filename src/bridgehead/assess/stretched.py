@@ -204,7 +204,7 @@ OVERLAY = Check(
     "STR-OVERLAY",
     "Is the overlay set alike at both sites?",
     ("M8.1",),
-    "same VNIs and BFD timers, EVPN and loop prevention on, at least 2 equal paths; 'vnis: []' says that nothing is stretched",
+    "same VNIs and BFD timers, EVPN and loop prevention on, at least 2 equal paths; 'vnis: []' says that nothing is stretched (M8.1)",
     _overlay,
 )
 FAILOVER = Check(
@@ -218,14 +218,14 @@ PACKETS = Check(
     "STR-MTU",
     "Do stretched packets fit through each line?",
     ("M8.1", "P5"),
-    "MTU of the line >= greatest MTU of the fabric + 50 (VXLAN over IPv4)",
+    "MTU of the line >= greatest MTU of the fabric + 50 (VXLAN over IPv4, RFC 7348; M8.1)",
     _packets,
 )
 QOS = Check(
     "QOS-CLASSES",
     "Are classes of traffic treated alike at both sites?",
     ("M8.2",),
-    "lossless priorities, marked priorities and DSCP map are equal; a mismatch degrades silently",
+    "lossless priorities, marked priorities and DSCP map are equal; a mismatch degrades silently (M8.2)",
     _qos,
 )
 CHECKS = (OVERLAY, FAILOVER, PACKETS, QOS)

@@ -192,21 +192,21 @@ GRACE = Check(
     "save <= shortest grace of the chain; unmeasured saves take bytes / rate of writing at least (J10)",
     _graces,
 )
-RESTORE = Check("WL-RESTORE", "Does it work again in time?", ("M5.2", "M4"), "restore + warm-up <= RTO", _restore)
-LOSS = Check("WL-RPO", "Is no more work lost than allowed?", ("M5.2",), "interval + save <= RPO", _loss)
+RESTORE = Check("WL-RESTORE", "Does it work again in time?", ("M5.2", "M4"), "restore + warm-up <= RTO (R2)", _restore)
+LOSS = Check("WL-RPO", "Is no more work lost than allowed?", ("M5.2",), "interval + save <= RPO (R1)", _loss)
 MINIMUM = Check(
     "WL-MINIMUM",
     "Has the target at least the GPUs with which it makes sense?",
     ("M5.2", "M13"),
-    "GPUs of its model at the target >= min_gpus",
+    "GPUs of its model at the target >= min_gpus (M13)",
     _minimum,
 )
 DEPENDENCIES = Check(
     "WL-NEEDS",
     "Does nothing that it needs stay behind?",
     ("M5.2",),
-    "each need moves too, or has a backend at the target",
+    "each need moves too, or has a backend at the target (M5.2)",
     _dependencies,
 )
-SEEDS = Check("WL-SEEDS", "Can it be repeated?", ("P23",), "seeds and records are kept", _seeds, Severity.WARNING)
+SEEDS = Check("WL-SEEDS", "Can it be repeated?", ("P23",), "seeds and records are kept (P23)", _seeds, Severity.WARNING)
 CHECKS = (GRACE, RESTORE, LOSS, MINIMUM, DEPENDENCIES, SEEDS)
