@@ -73,7 +73,7 @@ class Decoder:
         self.marks: dict[Path, Mark] = {}
         self._file = file
         self._codecs = codecs
-        self._defined: dict[str, list[tuple[Path, str]]] = {}
+        self._defined: dict[str, dict[Path, dict[str, None]]] = {}  # names in their order, by kind and scope
         self._references: list[tuple[tuple[str, ...], str, Path, Mark]] = []
 
     def fault(self, mark: Mark, path: Path, found: str, expected: str) -> Any:
@@ -88,13 +88,14 @@ class Decoder:
 
     def define(self, kind: str, scope: Path, name: str) -> None:
         """``name`` may be referred to from everywhere below ``scope``."""
-        self._defined.setdefault(kind, []).append((scope, name))
+        self._defined.setdefault(kind, {}).setdefault(scope, {})[name] = None
 
     def resolve(self) -> None:
         """Report references to what is not defined."""
         for kinds, name, path, mark in self._references:
-            known = [n for kind in kinds for scope, n in self._defined.get(kind, []) if path[: len(scope)] == scope]
-            if name not in known:
+            scopes = [self._defined.get(kind, {}).get(path[:depth], {}) for kind in kinds for depth in range(len(path) + 1)]
+            if not any(name in names for names in scopes):
+                known = [known for names in scopes for known in names]
                 self.fault(mark, path, f"there is no {' or '.join(kinds)} '{name}'", nearest(name, known))
 
     def read(self, node: Node, shape: Shape, path: Path, *, plain: bool = False) -> Any:

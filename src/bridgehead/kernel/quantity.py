@@ -11,6 +11,7 @@ import re
 import unicodedata
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, NoReturn
 
 import msgspec
@@ -46,6 +47,8 @@ _PART = re.compile(rf"\s*(?P<number>{NUMBER})\s*(?P<unit>[^\s\d.,+-][^\s\d]*)")
 _BARE = re.compile(rf"\s*{NUMBER}\s*")
 _PRICE = re.compile(rf"\s*(?P<number>{NUMBER})\s*(?P<currency>[A-Z]{{3}})/(?P<unit>kWh|MWh)\s*")
 _MAX_TEXT = 1000
+_REMEMBERED = 1 << 12
+"""Quantities of a large estate are many times the same few."""
 _EXACT = Context(prec=1200, Emax=9999, Emin=-9999)
 
 
@@ -56,6 +59,7 @@ class EnergyPrice(msgspec.Struct, frozen=True):
     per_kwh: float
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse(text: str, dimension: Dimension) -> float:
     """Read ``text`` as a quantity of ``dimension``; the value in base units (for sizes: an int of whole bytes).
 
@@ -182,6 +186,7 @@ def format_energy_price(price: EnergyPrice) -> str:
     return f"{_plain(Decimal(repr(price.per_kwh)))} {price.currency}/kWh"
 
 
+@lru_cache(maxsize=_REMEMBERED, typed=True)
 def format_quantity(value: float, dimension: Dimension, *, digits: int | None = None) -> str:
     """``value`` (base units, finite, not negative) for people.
 
