@@ -17,6 +17,7 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId, PackId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.ports.blobs import Blobs
+from bridgehead.vault.doubts import forget, noted
 from bridgehead.vault.layout import pack_key
 from bridgehead.vault.packindex import REPAIR, PackIndex, Place
 from bridgehead.vault.packs import Pack
@@ -58,6 +59,7 @@ class Objects:
         self.index = PackIndex(blobs)
         self._present: set[PackId] = set()
         self._bad_packs: set[PackId] = set()
+        self._noted: frozenset[PackId] = frozenset()
         self._suspect: set[BlockId] = set()
         self._doubted_s = time.monotonic()
         self._collections: frozenset[str] | None = frozenset()
@@ -95,6 +97,17 @@ class Objects:
         """It was found damaged: what is read from it is doubted, and it is written anew when its bytes come by."""
         self._bad_packs.add(pack)
 
+    def heed_doubts(self) -> None:
+        """Take packs that a verification found damaged for missing, before anything is written: see ``doubts``."""
+        self._noted = noted(self.blobs)
+        self._bad_packs |= self._noted
+
+    def _is_sound(self, pack: PackId) -> None:
+        self._bad_packs.discard(pack)
+        if pack in self._noted:
+            self._noted -= {pack}
+            forget(self.blobs, pack)
+
     def adopt_pack(self, pack: Pack) -> bool:
         """Whether a pack that the index here does not know is there, whole: sent by somebody who was stopped before he noted it."""
         if pack.id in self._bad_packs or self.blobs.size(pack_key(pack.id)) != pack.size_bytes:
@@ -116,7 +129,7 @@ class Objects:
             if self.blobs.size(key) != pack.size_bytes:
                 self.blobs.delete(key)
                 raise damaged(key, "the pack has another size than what was written", remedy="Look at the store; do not use this vault.")
-            self._bad_packs.discard(pack.id)
+            self._is_sound(pack.id)
             self._present.add(pack.id)
             self.trust(pack)
             return written
@@ -256,7 +269,7 @@ class Objects:
             self._bad_packs.add(pack)
             return False
         self._present.add(pack)
-        self._bad_packs.discard(pack)
+        self._is_sound(pack)
         self.trust(known)
         return True
 

@@ -6,6 +6,7 @@ import msgspec
 
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.collect import moved, needed_blocks
+from bridgehead.vault.doubts import note
 from bridgehead.vault.gate import alone, note_removal
 from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, pack_key, pack_of_key
 from bridgehead.vault.objects import Objects
@@ -64,6 +65,9 @@ def repair(objects: Objects) -> Repaired:
                 objects.blobs.delete(pack_key(audit.pack))
         lost = {block for audit in damaged for block in audit.bad} | _needed(objects)
         lost -= intact | saved
+        left = [audit.pack for audit in audits if audit.fault and not audit.entries]
+        sound = [pack.id for pack in packs]
+        note(objects.blobs, damaged=left, intact=sound, present=[*left, *sound])
     return Repaired(
         indexed_packs=len(packs),
         saved_blocks=len(saved),

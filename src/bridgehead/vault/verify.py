@@ -14,6 +14,7 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId, PackId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Receipt, Snapshot
 from bridgehead.vault.crypt.signing import check as check_signature
+from bridgehead.vault.doubts import note
 from bridgehead.vault.drills import read_drill
 from bridgehead.vault.fences import read_fence
 from bridgehead.vault.holds import read_hold
@@ -90,7 +91,7 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
 
 def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
-    """Read every object of the vault; of packs only table and size when not ``read_data``.
+    """Read every object of the vault; of packs only table and size when not ``read_data``. Damaged packs are noted, see ``doubts``.
 
     Raises port errors when the store cannot be read: that is not the same as damage.
     """
@@ -117,6 +118,8 @@ def verify(objects: Objects, *, read_data: bool = True) -> VerifyReport:
             damages.append(Damage(ObjectKind.SNAPSHOT, record.name.key, record.happened, (record.name.id,)))
     objects.index.refresh()
     audits = audit_packs(objects, packs, read_data=read_data)
+    bad = [audit.pack for audit in audits if audit.fault]
+    note(objects.blobs, damaged=bad, intact=[audit.pack for audit in audits if read_data and not audit.fault], present=packs)
     intact: set[BlockId] = set()
     blocks: dict[BlockId, int] = {}
     for audit in audits:

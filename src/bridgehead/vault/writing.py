@@ -25,6 +25,7 @@ def open_writing(objects: Objects, what: str) -> Iterator[Writing]:
     """For one save. See ``sessions.open_session`` for the errors."""
     with open_session(objects, what) as session:
         objects.index.refresh()
+        objects.heed_doubts()
         yield Writing(objects, session)
 
 
