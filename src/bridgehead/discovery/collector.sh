@@ -128,7 +128,7 @@ keep ibv-devinfo.txt ibv_devinfo -v
 keep_root ibnetdiscover.txt ibnetdiscover
 keep_root iblinkinfo.txt iblinkinfo
 keep lldpctl.json lldpctl -f json
-keep ip-link.json ip -d -j link
+keep ip-addr.json ip -d -j addr
 if command -v ethtool > /dev/null 2>&1; then
     # shellcheck disable=SC2016  # the inner shell expands it
     keep ethtool.txt sh -c 'for device in /sys/class/net/*/device; do name=${device%/device}; ethtool "${name##*/}"; done'
@@ -143,13 +143,16 @@ keep_root ipmitool-power.txt ipmitool dcmi power reading
 keep_root ipmitool-fru.txt ipmitool fru
 keep lsblk.json lsblk -J -b -O
 keep mounts.txt cat /proc/mounts
+keep df.txt df -P -T -B 1
 keep scontrol-node.txt scontrol show node -o
 keep scontrol-job.txt scontrol show job -o
 keep scontrol-partition.txt scontrol show partition -o
+keep scontrol-config.txt scontrol show config
 keep squeue.json squeue --json
 keep sinfo.json sinfo --json
 keep kubectl-nodes.json kubectl get nodes -o json --request-timeout=20s
 keep kubectl-pods.json kubectl get pods --all-namespaces -o json --request-timeout=20s
+keep kubectl-services.json kubectl get services,deployments,statefulsets,ingresses --all-namespaces -o json --request-timeout=20s
 keep dmesg.txt dmesg -T
 
 rm -f .pid.* .code.* .errors

@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from bridgehead.discovery.kube import Resource, inner, listed, quantity
+from bridgehead.discovery.kube_services import state_calls, state_labels
 from bridgehead.discovery.parsing import Statements
 from bridgehead.discovery.tables import path_part
 
@@ -40,9 +41,11 @@ def state_workload(say: Statements, resource: Resource, kind: str) -> None:
         say.word(subject, "phase", phase, line=resource.place("status", "phase"))
     _limits(say, subject, spec, resource)
     if kind == "Pod":
+        state_labels(say, subject, meta, line=line)
         _pod(say, subject, spec, resource, ("spec",), pods=1)
     elif kind in TEMPLATES:
         path = (*TEMPLATES[kind], "spec")
+        state_labels(say, subject, inner(resource.values, *TEMPLATES[kind], "metadata"), line=line)
         _pod(say, subject, inner(resource.values, *path), resource, path, pods=_pods(spec, kind))
     else:
         _roles(say, subject, spec, resource)
@@ -94,6 +97,7 @@ def _pod(say: Statements, subject: str, spec: dict[str, Any], resource: Resource
     claims = [inner(one, "persistentVolumeClaim").get("claimName") for one in listed(spec, "volumes")]
     if names := tuple(sorted({one for one in claims if isinstance(one, str)})):
         say.known(subject, "claims", names, line=resource.place(*path, "volumes"))
+    state_calls(say, subject, [*listed(spec, "containers"), *listed(spec, "initContainers")], line=resource.place(*path, "containers"))
     _grace(say, subject, spec, resource, path)
 
 

@@ -56,7 +56,7 @@ _NO_VALUE: Final = UNKNOWN_WORDS | {
 
 _DEVICE: Final = re.compile(
     r"unable to determine the device handle for gpu ?(\d{1,3}(?=:))?:? ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):(.{0,200})",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _LOST: Final = "is lost"
 # What the whole tool says when it cannot speak with the driver, in lower case, and what that means for the node.
@@ -67,7 +67,7 @@ _DRIVER: Final = (
     ("couldn't find libnvidia-ml", "library-missing"),
 )
 _NO_DEVICES: Final = "no devices were found"
-_INFOROM: Final = re.compile(r"inforom is corrupted at gpu ((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE)
+_INFOROM: Final = re.compile(r"inforom is corrupted at gpu ((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE | re.ASCII)
 FAILURE_YIELDS: Final = (
     Yield("node:*/gpu:*", "state", "", "lost, unreachable or requires-reset; absent where the tool complains of nothing"),
     Yield("node:*/gpu:*", "pci-bus-id", "", "PCI address as domain:bus:device.function"),

@@ -82,8 +82,19 @@ class Parser(msgspec.Struct, frozen=True):
     marks: tuple[bytes, ...] = ()
 
     def takes(self, head: bytes, lowered: bytes) -> bool:
-        """Whether it recognises the head of a capture; ``lowered`` is the same in lower case."""
-        return (not self.marks or any(mark in lowered for mark in self.marks)) and self.recognises(head)
+        """Whether it recognises the head of a capture; ``lowered`` is ``for_marks`` of the same."""
+        for mark in self.marks:
+            if mark in lowered:
+                return self.recognises(head)
+        return not self.marks and self.recognises(head)
+
+
+_ESCAPES: Final = re.compile(rb"\x1b\[[0-9;]{0,20}[A-Za-z]")
+
+
+def for_marks(head: bytes) -> bytes:
+    """Where the marks of parsers are looked for: in the head of a capture, and in what is left of it without escapes of a terminal."""
+    return head.lower() if b"\x1b" not in head else b"\n".join((head, _ESCAPES.sub(b"", head))).lower()
 
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from bridgehead.discovery.parsing import Capture, Parsed, Parser
+from bridgehead.discovery.parsing import Capture, Parsed, Parser, for_marks
 from bridgehead.model.fact import Skipped
 
 HEAD_BYTES: Final = 64 << 10
@@ -26,7 +26,7 @@ def recognised_by(data: bytes, parsers: Sequence[Parser]) -> tuple[Parser, ...]:
 
 
 def _takers(head: bytes, parsers: Sequence[Parser]) -> tuple[Parser, ...]:
-    lowered = head.lower()
+    lowered = for_marks(head)
     return tuple(parser for parser in parsers if parser.takes(head, lowered))
 
 

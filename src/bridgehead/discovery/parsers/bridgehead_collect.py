@@ -41,6 +41,7 @@ PARSER = Parser(
     tool="bridgehead-collect",
     command="bridgehead collect",
     recognises=recognises,
+    marks=(b"# bridgehead collect ",),
     parse=parse,
     yields=(
         Yield("node:*", "collected:*", "", "of each tool: ran, missing, needs-root, failed or timed-out"),

@@ -77,4 +77,6 @@ def _take_rom(card: Card, text: str, number: int) -> None:
         card.said[name] = (kind[2], number)
 
 
-PARSER = Parser(tool="flint", command="flint -d DEVICE query full", recognises=recognises, parse=parse, yields=CARD_YIELDS)
+PARSER = Parser(
+    tool="flint", command="flint -d DEVICE query full", recognises=recognises, marks=(b"image type:",), parse=parse, yields=CARD_YIELDS
+)

@@ -131,4 +131,11 @@ class _Config:
             self._say.known(self._switch, "vnis-configured", in_order(self._vnis), line=min(self._vnis.values()), note=note)
 
 
-PARSER = Parser(tool="frr-config", command="vtysh -c 'show running-config'", recognises=recognises, parse=parse, yields=SWITCH_YIELDS)
+PARSER = Parser(
+    tool="frr-config",
+    command="vtysh -c 'show running-config'",
+    recognises=recognises,
+    marks=(b"frr version", b"frr defaults"),
+    parse=parse,
+    yields=SWITCH_YIELDS,
+)

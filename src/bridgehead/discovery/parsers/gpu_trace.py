@@ -178,6 +178,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="cat openb_node_list_gpu_node.csv; cat openb_pod_list_default.csv",
     recognises=recognises,
+    marks=(b"cpu_milli",),
     parse=parse,
     yields=(
         *(Yield("node:*", one.attribute, one.unit, one.meaning) for one in _NODE.values()),

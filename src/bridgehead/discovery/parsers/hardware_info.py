@@ -262,6 +262,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="the report of a machine in NVIDIA's bare-metal manager, as JSON",
     recognises=recognises,
+    marks=(b'"dmi_data"', b'"endpointtype"'),
     parse=parse,
     yields=tuple({(one.subject, one.attribute): one for one in reversed(_YIELDS)}.values())[::-1],
 )

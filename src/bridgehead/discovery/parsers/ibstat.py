@@ -64,4 +64,11 @@ def _take(device: Device, key: str, text: str, number: int) -> None:
         device.ports[-1].rate = (number_in(text, scale=1e9), text, number)
 
 
-PARSER = Parser(tool="ibstat", command="ibstat", recognises=recognises, parse=parse, yields=ADAPTER_YIELDS)
+PARSER = Parser(
+    tool="ibstat",
+    command="ibstat",
+    recognises=recognises,
+    marks=(b"ca '", b"switch '", b"router '", b"ca type: "),
+    parse=parse,
+    yields=ADAPTER_YIELDS,
+)

@@ -92,4 +92,6 @@ def _rate(width: str, speed: str) -> float | None:
     return number_in(each[1], scale=1e9 * int(lanes[1])) if lanes and each else None
 
 
-PARSER = Parser(tool="ibv-devinfo", command="ibv_devinfo -v", recognises=recognises, parse=parse, yields=ADAPTER_YIELDS)
+PARSER = Parser(
+    tool="ibv-devinfo", command="ibv_devinfo -v", recognises=recognises, marks=(b"hca_id:",), parse=parse, yields=ADAPTER_YIELDS
+)

@@ -132,6 +132,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="cat health_checks/config.json",
     recognises=recognises,
+    marks=(b'"leaf_health_checks"', b'"infiniband_error"'),
     parse=parse,
     yields=(
         *(Yield(_ALL, field.attribute, "", field.meaning) for field in (*_HOST, *_DRIVER)),

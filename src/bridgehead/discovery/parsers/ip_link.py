@@ -72,6 +72,14 @@ def _state(say: Statements, subject: str, entry: dict[str, Any], line: int) -> N
     for key, attribute in (("address", "mac-address"), ("master", "master")):
         if isinstance(text := entry.get(key), str) and text:
             say.known(subject, attribute, text, line=line)
+    addresses = entry.get("addr_info")
+    found = (
+        [one.get("local") for one in addresses if isinstance(one, dict) and one.get("scope") == "global"]
+        if isinstance(addresses, list)
+        else []
+    )
+    if texts := tuple(sorted(one for one in found if isinstance(one, str) and one)):
+        say.known(subject, "ip-addresses", texts, line=line)
     if entry.get("parentbus") == "pci" and isinstance(text := entry.get("parentdev"), str) and (address := bus_id(text)):
         say.known(subject, "pci-bus-id", address, line=line)
 
@@ -96,10 +104,11 @@ _BOTH = (
     ("mac-address", "", "hardware address"),
     ("master", "", "bond or bridge that it is a part of"),
     ("pci-bus-id", "", "PCI address as domain:bus:device.function"),
+    ("ip-addresses", "", "addresses that are known beyond the link"),
 )
 PARSER = Parser(
     tool="ip-link",
-    command="ip -d -j link",
+    command="ip -d -j addr",
     recognises=recognises,
     parse=parse,
     yields=(

@@ -44,6 +44,9 @@ def parse(capture: Capture) -> Parsed:
         for attribute in ("measured-rate-sent", "measured-rate-received"):
             say.unknown(run.subject, attribute, line=line_of(capture, "error"), unit="bit/s", note=note)
         return say.done()
+    for attribute, key in (("local-address", "local_host"), ("remote-address", "remote_host")):
+        if address := _text(connected.get(key)):
+            say.known(run.subject, attribute, address, line=line_of(capture, "connected", key))
     run.state_test(start, test)
     run.state_rates()
     run.state_streams()
@@ -168,6 +171,8 @@ PARSER = Parser(
         for subject in _WAYS
         for what in (
             ("iperf-version", "", "version of iperf3"),
+            ("local-address", "", "address of this end"),
+            ("remote-address", "", "address of the other end"),
             ("protocol", "", "TCP, UDP or SCTP"),
             ("congestion-control", "", "of the sender"),
             ("segment-size", "B", "largest TCP segment"),

@@ -1,4 +1,4 @@
-"""Kubernetes: nodes, pods and what makes them, from JSON or YAML; also labels or a status alone (D07, M5.2)."""
+"""Kubernetes: nodes, pods, what makes them, and services, from JSON or YAML; also labels or a status alone (D07, M5.2)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from bridgehead.discovery.jsontext import Unreadable
 from bridgehead.discovery.kube import Resource, inner, listed, resources
 from bridgehead.discovery.kube_nodes import state_labels, state_node
 from bridgehead.discovery.kube_pods import TEMPLATES, state_workload
+from bridgehead.discovery.kube_services import SERVICE, state_ingress, state_service
 from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yield
 
 _TOOL: Final = "kubernetes"
@@ -55,6 +56,10 @@ def parse(capture: Capture) -> Parsed:
             state_labels(say, say.node, resource.values, resource.place)
         elif kind == "Pod" or kind in TEMPLATES or any(key.endswith("ReplicaSpecs") for key in inner(resource.values, "spec")):
             state_workload(say, resource, kind)
+        elif kind == "Service":
+            state_service(say, resource)
+        elif kind == "Ingress":
+            state_ingress(say, resource)
         elif kind not in others:
             others[kind] = resource.place()
     for kind, line in others.items():
@@ -74,6 +79,8 @@ def _kind(resource: Resource) -> str:
     if "capacity" in values or "allocatable" in values:
         resource.values = {"status": values}
         return "Node"
+    if "clusterIP" in inner(values, "spec"):
+        return "Service"
     return "Pod" if listed(values, "spec", "containers") else ""
 
 
@@ -154,11 +161,17 @@ _WORKLOAD: Final = (
     ("restart-policy", "", "whether it is started again"),
     ("scheduler", "", "which scheduler places it"),
     ("claims", "", "volumes that it needs"),
+    ("pod-labels", "", "labels of its pods, as KEY=VALUE"),
+    ("calls", "", "hosts in the addresses of its settings and arguments, with the port where one is given"),
 )
 PARSER = Parser(
     tool=_TOOL,
-    command="kubectl get nodes -o json; kubectl get pods -A -o json",
+    command="kubectl get nodes -o json; kubectl get pods,deployments,statefulsets,services,ingresses -A -o json",
     recognises=recognises,
     parse=parse,
-    yields=(*(Yield("node:*", *one) for one in _NODE), *(Yield("workload:*/*", *one) for one in _WORKLOAD)),
+    yields=(
+        *(Yield("node:*", *one) for one in _NODE),
+        *(Yield("workload:*/*", *one) for one in _WORKLOAD),
+        *(Yield("service:*/*", *one) for one in SERVICE),
+    ),
 )

@@ -118,4 +118,4 @@ def _text(value: Any) -> str:
     return inner.strip() if isinstance(inner, str) else str(inner) if isinstance(inner, int) and not isinstance(inner, bool) else ""
 
 
-PARSER = Parser(tool="lldpctl", command="lldpctl -f json", recognises=recognises, parse=parse, yields=NEIGHBOR_YIELDS)
+PARSER = Parser(tool="lldpctl", command="lldpctl -f json", recognises=recognises, marks=(b'"lldp"',), parse=parse, yields=NEIGHBOR_YIELDS)

@@ -115,4 +115,4 @@ class _Stream:
                 self._now = None
 
 
-PARSER = Parser(tool="lldpctl-xml", command="lldpctl -f xml", recognises=recognises, parse=parse, yields=NEIGHBOR_YIELDS)
+PARSER = Parser(tool="lldpctl-xml", command="lldpctl -f xml", recognises=recognises, marks=(b"<lldp",), parse=parse, yields=NEIGHBOR_YIELDS)

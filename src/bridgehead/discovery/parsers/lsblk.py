@@ -151,6 +151,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="lsblk -J -b -O",
     recognises=recognises,
+    marks=(b'"blockdevices"',),
     parse=parse,
     yields=(
         Yield("node:*", "disk-count", "", "disks, without loop devices and memory; two paths to one disk count once"),

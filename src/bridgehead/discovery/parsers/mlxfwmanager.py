@@ -59,4 +59,11 @@ def parse(capture: Capture) -> Parsed:
     return say.done()
 
 
-PARSER = Parser(tool="mlxfwmanager", command="mlxfwmanager --query", recognises=recognises, parse=parse, yields=CARD_YIELDS)
+PARSER = Parser(
+    tool="mlxfwmanager",
+    command="mlxfwmanager --query",
+    recognises=recognises,
+    marks=(b"querying mellanox", b"pci device name:"),
+    parse=parse,
+    yields=CARD_YIELDS,
+)

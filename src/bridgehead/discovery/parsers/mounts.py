@@ -179,6 +179,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="cat /proc/mounts",
     recognises=recognises,
+    marks=(b" /", b'"filesystems"'),
     parse=parse,
     yields=(
         Yield("node:*", "mount-type:*", "", "kind of file system at a place"),

@@ -76,6 +76,7 @@ PARSER = Parser(
     tool="netq-compute-nodes",
     command="NMX or NetQ API: compute-nodes",
     recognises=recognises,
+    marks=(b'"gpuidlist"',),
     parse=parse,
     yields=(
         Yield("node:*", "nvlink-domain", "", "UUID of the NVLink domain that the node is in"),

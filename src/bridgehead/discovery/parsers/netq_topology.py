@@ -110,6 +110,7 @@ PARSER = Parser(
     tool="netq-topology",
     command="NetQ API: topology graph",
     recognises=recognises,
+    marks=(b'"compounded_links"', b'"compounded_nodes"'),
     parse=parse,
     yields=(
         *(

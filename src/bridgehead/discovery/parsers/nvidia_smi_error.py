@@ -45,4 +45,19 @@ def _is_addition(line: str) -> bool:
     return line.lower().startswith(_ADDITIONS)
 
 
-PARSER = Parser(tool=_TOOL, command="nvidia-smi", recognises=recognises, parse=parse, yields=FAILURE_YIELDS)
+PARSER = Parser(
+    tool=_TOOL,
+    command="nvidia-smi",
+    recognises=recognises,
+    marks=(
+        b"unable to determine the device handle",
+        b"inforom is corrupted at gpu",
+        b"no devices were found",
+        b"communicate with the nvidia driver",
+        b"driver/library version mismatch",
+        b"failed to initialize nvml",
+        b"libnvidia-ml",
+    ),
+    parse=parse,
+    yields=FAILURE_YIELDS,
+)

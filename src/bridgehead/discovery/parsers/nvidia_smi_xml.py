@@ -138,6 +138,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="nvidia-smi -q -x",
     recognises=recognises,
+    marks=(b"<nvidia_smi_log",),
     parse=parse,
     yields=(*READING_YIELDS, *(item for item in FAILURE_YIELDS if item.attribute.endswith("state"))),
 )

@@ -192,4 +192,6 @@ def _keys(value: Any) -> str:
     return ",".join(str(one) for one in value) if isinstance(value, dict | list) else str(value)
 
 
-PARSER = Parser(tool="nvue-config", command="nv config show", recognises=recognises, parse=parse, yields=SWITCH_YIELDS)
+PARSER = Parser(
+    tool="nvue-config", command="nv config show", recognises=recognises, marks=(b"- header:", b"- set:"), parse=parse, yields=SWITCH_YIELDS
+)

@@ -202,6 +202,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="curl -s https://BMC/redfish/v1/Chassis/1/Power",
     recognises=recognises,
+    marks=(b'"@odata.',),
     parse=parse,
     yields=_yields(),
 )

@@ -139,6 +139,7 @@ PARSER = Parser(
         b"node list",
         b"node_list",
         b"nodeaddr",
+        b"partition",
         b"gpu:",
         b"(null)",
     ),

@@ -84,6 +84,7 @@ PARSER = Parser(
     tool="ufm-events",
     command="UFM event log, /opt/ufm/files/log/event.log",
     recognises=recognises,
+    marks=(b"link went ",),
     parse=parse,
     yields=(
         Yield("switch:*", "name", "", "name of the switch"),
