@@ -72,3 +72,9 @@ def test_what_nobody_recognises_is_named_by_its_first_words() -> None:
     assert "\x1b" not in parsed.skipped[0].reason
     assert read_capture(Capture("f", b" \n"), parsers())[1].skipped[0].reason == "it is empty"
     assert len(first_words(b"word " * 1000)) < 70
+
+
+def test_escapes_of_a_terminal_inside_of_a_mark_hide_nothing() -> None:
+    heading = b"| GPU ID | Device Information                         |\n"
+    for text in (heading, heading.replace(b"Device", b"Devi\x1b[1mce"), heading.replace(b"Inform", b"Infor\x1b[0mm")):
+        assert [parser.tool for parser in recognised_by(text, parsers())] == ["dcgmi-discovery"]

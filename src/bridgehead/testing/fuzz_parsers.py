@@ -27,7 +27,7 @@ import msgspec
 
 from bridgehead.discovery import parsers as package
 from bridgehead.discovery.merge import merge
-from bridgehead.discovery.parsing import Capture, Parser
+from bridgehead.discovery.parsing import Capture, Parser, for_marks
 from bridgehead.discovery.recognise import HEAD_BYTES, recognised_by
 from bridgehead.model.fact import Fact, Status
 
@@ -184,7 +184,7 @@ def check(parser: Parser, data: bytes) -> None:
 def check_marks(parser: Parser, head: bytes) -> None:
     """Whatever it recognises has one of its marks. Raises AssertionError, or whatever the parser lets out."""
     if parser.recognises(head):
-        assert parser.takes(head, head.lower()), f"{parser.tool} recognises what has none of its marks"
+        assert parser.takes(head, for_marks(head)), f"{parser.tool} recognises what has none of its marks"
 
 
 def _check_fact(parser: Parser, fact: Fact, last: int) -> None:

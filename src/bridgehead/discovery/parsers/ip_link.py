@@ -110,6 +110,7 @@ PARSER = Parser(
     tool="ip-link",
     command="ip -d -j addr",
     recognises=recognises,
+    marks=(b'"ifindex"',),
     parse=parse,
     yields=(
         *(Yield(f"node:*/{part}:*", *what) for part in ("nic", "interface") for what in _BOTH),

@@ -165,6 +165,7 @@ PARSER = Parser(
     tool="iperf3",
     command="iperf3 -J -c HOST",
     recognises=recognises,
+    marks=(b'"iperf 3',),
     parse=parse,
     yields=tuple(
         Yield(subject, *what)

@@ -168,6 +168,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="kubectl get nodes -o json; kubectl get pods,deployments,statefulsets,services,ingresses -A -o json",
     recognises=recognises,
+    marks=(b"apiversion", b"nvidia.com/gpu.", b"allocatable:", b"capacity:"),
     parse=parse,
     yields=(
         *(Yield("node:*", *one) for one in _NODE),

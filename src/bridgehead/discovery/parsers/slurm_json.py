@@ -73,6 +73,7 @@ PARSER = Parser(
     tool=_TOOL,
     command="scontrol show nodes --json; squeue --json; sinfo --json; sacct --json; slurmrestd",
     recognises=recognises,
+    marks=(b'"nodes"', b'"jobs"', b'"partitions"', b'"sinfo"'),
     parse=parse,
     yields=(
         *NODE_YIELDS,
