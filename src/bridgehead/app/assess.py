@@ -154,6 +154,8 @@ def quantity(value: Value, unit: str) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         if dimension is not None:
             return format_quantity(value, dimension, digits=4)
+        if unit == "1":
+            return f"{value}" if isinstance(value, int) else format_quantity(value, Dimension.SHARE, digits=4)
         return f"{value} {unit}".rstrip() if isinstance(value, int) else f"{value:.4g} {unit}".rstrip()
     return "-" if value is None else f"{value} {unit}".rstrip()
 

@@ -68,6 +68,10 @@ class Case:
         """Sources of what is missing."""
         return tuple(one.source for one in self._inputs if one.origin is Origin.MISSING)
 
+    def at_least_words(self, text: str, *fields: str) -> str:
+        """``text``, with "at least" before it where an input of these fields (the last words of their paths) is missing."""
+        return f"at least {text}" if any(source.rpartition(".")[2] in fields for source in self.missing) else text
+
     def at_most(self, value: float, limit: float, unit: str, text: str, *, remedy: str, measurement: str = "") -> Finding:
         """PASS while ``value`` does not exceed ``limit``. Compared without rounding; the margin is a share of the limit."""
         margin = (limit - value) / limit if limit > 0 else (0.0 if value <= limit else -1.0)

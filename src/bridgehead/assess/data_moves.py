@@ -41,8 +41,9 @@ def _checkpoints(scope: Scope) -> Iterator[Finding]:
     free = free_rate(case, scope)
     per_gpu = [one.id for one in workloads if one.checkpoint_per_gpu_bytes is not None]
     kind = f" (sizes of {few(per_gpu)} are per GPU)" if per_gpu else ""
+    size = case.at_least_words(shown(int(total), Dimension.SIZE), "checkpoint")
     text = (
-        f"{shown(int(total), Dimension.SIZE)} of checkpoints{kind} in {shown(window, Dimension.DURATION)} need"
+        f"{size} of checkpoints{kind} in {shown(window, Dimension.DURATION)} need"
         f" {shown(bare, Dimension.RATE)}, with 30 % {shown(need, Dimension.RATE)}; the lines leave {shown(free, Dimension.RATE)}"
     )
     if not scope.links:
@@ -94,6 +95,12 @@ def _bytes_to_move(case: Case, scope: Scope) -> float:
     return total
 
 
+def _bytes_words(scope: Scope, total: float) -> str:
+    assert scope.source is not None, "data is moved away from a source"
+    some = any(store.used_bytes is None for store in scope.source.stores)
+    return f"{'at least ' if some else ''}{shown(int(total), Dimension.SIZE)}"
+
+
 def _changing(case: Case, scope: Scope) -> float:
     assert scope.source is not None, "data is moved away from a source"
     found = (
@@ -117,11 +124,12 @@ def _by_line(scope: Scope) -> _Way:
     case = Case(DATA, scope.target.id)
     total, change, free = _bytes_to_move(case, scope), _changing(case, scope), free_rate(case, scope)
     takes = transfer_s(total, rate_bps=free, change_bps=change) if total else 0.0
-    how = f"{shown(int(total), Dimension.SIZE)} at {shown(free, Dimension.RATE)}"
+    how = f"{_bytes_words(scope, total)} at {shown(free, Dimension.RATE)}"
+    changing = case.at_least_words(shown(change, Dimension.RATE), "change")
     if math.isfinite(takes):
-        text = f"{how}, while {shown(change, Dimension.RATE)} change, take {shown(takes, Dimension.DURATION)} by line"
+        text = f"{how}, while {changing} change, take {shown(takes, Dimension.DURATION)} by line"
     else:
-        text = f"{how} never arrive by line, since {shown(change, Dimension.RATE)} change"
+        text = f"{how} never arrive by line, since {changing} change"
     remedy = "add bandwidth, carry the cold data by courier, or give more time"
     finding = _within(case, scope, takes_s=takes, text=text, remedy=remedy, measurement=f"{_STORES}; {RATES}")
     return _Way(finding, takes)
@@ -154,7 +162,7 @@ def _converges(scope: Scope) -> Iterator[Finding]:
         return
     case = Case(CONVERGES, scope.target.id)
     change, free = _changing(case, scope), free_rate(case, scope)
-    text = f"{shown(change, Dimension.RATE)} change, the lines leave {shown(free, Dimension.RATE)}"
+    text = f"{case.at_least_words(shown(change, Dimension.RATE), 'change')} change, the lines leave {shown(free, Dimension.RATE)}"
     if change < free:
         yield case.at_most(change, free, "bit/s", text, remedy="", measurement=f"{_STORES}; {RATES}")
     else:

@@ -212,7 +212,7 @@ def _losses(scope: Scope) -> Iterator[Finding]:
     gpus = sum(node.gpus for node, _ in load.cabled)
     worst, lost = max(cut.items(), key=lambda entry: (entry[1], entry[0]), default=("", 0))
     case.take("GPUs", gpus, "", f"sites.{scope.target.id}.nodes.*", origin=Origin.DERIVED)
-    case.take("reserve", scope.policy.reserve, "", "policy.reserve", origin=Origin.DEFAULT)
+    case.take("reserve", scope.policy.reserve, "1", "policy.reserve", origin=Origin.DEFAULT)
     text = f"the loss of {worst} cuts off {lost} of {gpus} GPUs" if lost else "the loss of no single switch cuts a node off"
     yield case.at_most(lost / gpus, scope.policy.reserve, "", text, remedy="cable each node to two leaves, and each leaf to two spines")
 

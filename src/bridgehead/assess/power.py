@@ -10,7 +10,7 @@ from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
 from bridgehead.assess.fleet import waiting_words
 from bridgehead.assess.loads import Reading
-from bridgehead.assess.power_flow import Flow, Meter
+from bridgehead.assess.power_flow import SOMETHING, Flow, Meter
 from bridgehead.assess.power_math import GUESSED_POWER_FACTOR, Headroom, headroom
 from bridgehead.assess.power_tree import kind_words
 from bridgehead.assess.scope import Scope
@@ -64,7 +64,7 @@ def _circuit(scope: Scope, flow: Flow, circuit: Circuit, nodes: list[Node]) -> F
         return case.holds(True, f"circuit {circuit.id} carries nothing", remedy="")
     if lasting is None:
         return case.unknown(
-            f"circuit {circuit.id} carries {worst.words} ({worst.state}), and nobody said how much of its "
+            f"circuit {circuit.id} carries {worst.at_worst}, and nobody said how much of its "
             f"{power(circuit.rating_va, dc=dc)} may flow for hours",
             measurement=asking.CONTINUOUS,
         )
@@ -72,10 +72,7 @@ def _circuit(scope: Scope, flow: Flow, circuit: Circuit, nodes: list[Node]) -> F
     limit = room.chosen(flow.site.headroom)
     for name, load in (("I at worst, in each line", worst.high), ("I limit", limit)):
         case.take(name, load * circuit.current_a / circuit.rating_va, "A", "rules section 1", origin=Origin.DERIVED)
-    text = (
-        f"circuit {circuit.id} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=dc)} "
-        f"({_READINGS[flow.site.headroom]})"
-    )
+    text = f"circuit {circuit.id} carries {worst.at_worst} and may carry {power(limit, dc=dc)} ({_READINGS[flow.site.headroom]})"
     return worst.judge(case, limit, text, remedy="move load to another circuit, or have a larger circuit installed")
 
 
@@ -129,11 +126,18 @@ class Worst:
     @property
     def words(self) -> str:
         """What flows, for people."""
+        if self._hard and self.low <= 0:
+            return "a load that nobody knows"
         if self._hard:
             return f"at least {power(self.low, dc=self.dc)}"
         if self.low * (1 + 1e-9) < self.high:
             return f"between {power(self.low, dc=self.dc)} and {power(self.high, dc=self.dc)}"
         return power(self.high, dc=self.dc)
+
+    @property
+    def at_worst(self) -> str:
+        """What flows, and in which state, for people."""
+        return self.words if self.state == SOMETHING or self.low <= 0 < len(self._hard) else f"{self.words} at worst ({self.state})"
 
     def judge(self, case: Case, limit: float, text: str, *, remedy: str) -> Finding:
         """FAIL by what is there for certain, PASS by the most that it can be, else UNKNOWN."""
@@ -165,7 +169,7 @@ def _source(scope: Scope, flow: Flow, source: PowerSource) -> Finding:
         asked = asking.SOURCE_RATING if rating is None else asking.CONTINUOUS
         return case.unknown(f"{kind_words(source.kind)} {source.id} carries {worst.words}, and its limit is not known", measurement=asked)
     limit = _room(case, flow.site, scope, rating, lasting, unit="W" if dc else "VA").chosen(flow.site.headroom)
-    text = f"{kind_words(source.kind)} {source.id} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=dc)}"
+    text = f"{kind_words(source.kind)} {source.id} carries {worst.at_worst} and may carry {power(limit, dc=dc)}"
     return worst.judge(case, limit, text, remedy="move load to another part of the power tree, or have this element replaced")
 
 
@@ -191,7 +195,7 @@ def _active(scope: Scope) -> Iterator[Finding]:
                 continue
             limit = rated / (1 + margin) if flow.site.headroom is HeadroomRule.NEED else (1 - margin) * rated
             named = f"{kind_words(source.kind)} {source.id}"
-            text = f"{named} carries {worst.words} at worst ({worst.state}) and may carry {power(limit, dc=True)}"
+            text = f"{named} carries {worst.at_worst} and may carry {power(limit, dc=True)}"
             yield worst.judge(case, limit, text, remedy="move load to another part of the power tree, or have this element replaced")
 
 

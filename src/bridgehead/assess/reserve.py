@@ -45,7 +45,7 @@ def _spares(scope: Scope) -> Iterator[Finding]:
             continue
         case = Case(SPARES, site.id)
         case.take("GPUs", gpus, "", f"sites.{site.id}.nodes.*", origin=Origin.DERIVED)
-        case.take("reserve", scope.policy.reserve, "", "policy.reserve", origin=Origin.DEFAULT)
+        case.take("reserve", scope.policy.reserve, "1", "policy.reserve", origin=Origin.DEFAULT)
         spare = case.take("spares", site.spare_gpus, "", f"sites.{site.id}.spare_gpus")
         need = spares(gpus, share=scope.policy.reserve)
         if spare is None:

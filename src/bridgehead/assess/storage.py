@@ -56,7 +56,7 @@ def _room(scope: Scope) -> Iterator[Finding]:
         case = Case(ROOM, scope.target.id, state=kind.value)
         used = [case.take("comes", one.used_bytes, "B", f"sites.{scope.source.id}.stores.{one.id}.used") for one in coming]
         taken = [case.take("taken", one.used_bytes, "B", f"sites.{scope.target.id}.stores.{one.id}.used") for one in there]
-        case.take("margin", scope.policy.margin, "", "policy.margin", origin=Origin.DEFAULT)
+        case.take("margin", scope.policy.margin, "1", "policy.margin", origin=Origin.DEFAULT)
         if not scope.target.stores:
             yield case.unknown("no store of the target is described", measurement="describe the stores of the target")
             continue
@@ -83,7 +83,7 @@ def _writes(scope: Scope) -> Iterator[Finding]:
             whole = False
         elif every:
             need += size * 8 / every
-    case.take("margin", scope.policy.margin, "", "policy.margin", origin=Origin.DEFAULT)
+    case.take("margin", scope.policy.margin, "1", "policy.margin", origin=Origin.DEFAULT)
     if not scope.target.stores:
         yield case.unknown("no store of the target is described", measurement="describe the stores of the target")
         return

@@ -84,7 +84,8 @@ def _survive(scope: Scope) -> Iterator[Finding]:
         case.take("path", None if link.path is None else ", ".join(link.path), "", f"links.{link.id}.path")
     left = {state: sum(rate for name, rate in rates.items() if name not in lost) for state, lost in states.items()}
     state, least = min(left.items(), key=lambda entry: (entry[1], entry[0]))
-    text = f"production takes {shown(used, Dimension.RATE)} at its busiest; with {state} {shown(least, Dimension.RATE)} are left"
+    takes = case.at_least_words(shown(used, Dimension.RATE), "used")
+    text = f"production takes {takes} at its busiest; with {state} {shown(least, Dimension.RATE)} are left"
     remedy = "add a line that shares neither carrier nor path with the others"
     yield case.at_most(used, least, "bit/s", text, remedy=remedy, measurement=f"{RATES}; {_PATHS}")
 

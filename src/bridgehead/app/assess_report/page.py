@@ -53,7 +53,6 @@ def render(found: Assessment, estate: Estate, *, places: Mapping[str, Place], ma
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["capitalize_first"] = lambda words: words[:1].upper() + words[1:]
     marks = Marks(found.findings)
     judged = [site for site in estate.sites if site.id in (found.source, found.target)]
     return environment.get_template("assessment.html").render(
