@@ -122,3 +122,14 @@ def test_report_is_whole_or_absent(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     with pytest.raises(BridgeheadError, match=r"page\.html"):
         write_report("page", tmp_path / "missing" / "page.html")
+
+
+def test_a_rack_of_which_nobody_knows_the_heat_is_not_shown_as_empty() -> None:
+    nodes = "{n1: {rack: r1}, n2: {rack: r2, power: 2 kW}, n3: {rack: r2}}"
+    text = f"estate: e\nsites:\n  b:\n    racks: {{r1: {{}}, r2: {{}}, r3: {{}}}}\n    nodes: {nodes}\n"
+    estate = read_estate(text, file="estate.yaml")
+    page = page_of(estate, assess(estate, now_s=0.0))
+    floor = page[page.index("Floor and heat") :]
+    assert "unknown</text>" in floor
+    assert "≥ 2.0 kW</text>" in floor
+    assert "empty</text>" in floor

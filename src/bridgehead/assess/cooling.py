@@ -40,6 +40,13 @@ def watts(value: float) -> str:
     return format_quantity(value, Dimension.POWER, digits=4)
 
 
+def heat_words(heat: Heat) -> str:
+    """Heat for people; what is not in the number at all makes it "at least"."""
+    if not heat.hard:
+        return watts(heat.high_w)
+    return f"at least {watts(heat.high_w)}" if heat.high_w > 0 else "heat that nobody knows"
+
+
 def _flow(value: float) -> str:
     return format_quantity(value, Dimension.FLOW, digits=4)
 
@@ -67,9 +74,9 @@ def _capacity(scope: Scope, site: Site, loop: Loop, heat: Heat) -> Finding:
     limit = usable_w(loop, margin=margin)
     if limit is None:
         return case.unknown(
-            f"{loop.kind} loop {loop.id} has to carry {watts(heat.high_w)}, and nobody said what it can", measurement=asking.LOOP_CAPACITY
+            f"{loop.kind} loop {loop.id} has to carry {heat_words(heat)}, and nobody said what it can", measurement=asking.LOOP_CAPACITY
         )
-    text = f"{loop.kind} loop {loop.id} has to carry {watts(heat.high_w)} and may carry {watts(limit)} (one unit lost, margin kept)"
+    text = f"{loop.kind} loop {loop.id} has to carry {heat_words(heat)} and may carry {watts(limit)} (one unit lost, margin kept)"
     return _judge(case, heat, limit, text, remedy="add a unit to the loop, or place less on it")
 
 
@@ -93,7 +100,7 @@ def _homeless(scope: Scope) -> Iterator[Finding]:
         for (rack, kind), heat in sorted(flow.homeless.items()):
             case = Case(HOME, f"{flow.site.id}/rack:{rack}", state=kind.value)
             case.take("heat", heat.high_w, "W", f"sites.{flow.site.id}.nodes", origin=Origin.DERIVED)
-            text = f"rack {rack} gives up to {watts(heat.high_w)} into {kind.value}, and no {kind.value} loop reaches it"
+            text = f"rack {rack} gives up to {heat_words(heat)} into {kind.value}, and no {kind.value} loop reaches it"
             yield _judge(case, heat, 0.0, text, remedy=f"bring a loop for {kind.value} to the rack, or place its nodes elsewhere")
         for rack in sorted(flow.unreached):
             case = Case(HOME, f"{flow.site.id}/rack:{rack}")
@@ -125,7 +132,7 @@ def _enough_flow(site: Site, loop: Loop, heat: Heat) -> Finding:
         return case.unknown(f"nobody knows whether {loop.kind} loop {loop.id} moves enough", measurement=asking.LOOP_FLOW)
     per_w = _needed_m3ps(loop, 1.0, rise_k=rise_k, pressure=pressure)
     need = heat.high_w * per_w
-    text = f"{loop.kind} loop {loop.id} needs {_flow(need)} for {watts(heat.high_w)} and is built for {_flow(designed)}"
+    text = f"{loop.kind} loop {loop.id} needs {_flow(need)} for {heat_words(heat)} and is built for {_flow(designed)}"
     lacks = heat.lacks(designed / per_w)
     if heat.low_w * per_w <= designed and lacks:
         return case.unknown(f"{text}; more must be known to tell", measurement=lacks[0])
@@ -167,7 +174,7 @@ def _air_racks(scope: Scope) -> Iterator[Finding]:
             case.take("heat into air", heat.high_w, "W", f"sites.{flow.site.id}.nodes", origin=Origin.DERIVED)
             case.take("limit", AIR_ALONE_W, "W", "rules section 4", origin=Origin.DEFAULT)
             text = (
-                f"rack {rack.id} gives {watts(heat.high_w)} into the air; above 25 to 30 kW air alone seldom cools a rack (a rule of thumb)"
+                f"rack {rack.id} gives {heat_words(heat)} into the air; above 25 to 30 kW air alone seldom cools a rack (a rule of thumb)"
             )
             yield _judge(
                 case,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from bridgehead.assess import asking
 from bridgehead.assess.checking import Case, Check
-from bridgehead.assess.cooling import heats, watts
+from bridgehead.assess.cooling import heat_words, heats, watts
 from bridgehead.assess.fleet import counting, few
 from bridgehead.assess.heat import Heat, HeatFlow
 from bridgehead.assess.scope import Scope
@@ -101,7 +101,7 @@ def _overloaded(case: Case, flow: HeatFlow, carried: dict[LoopId, Heat], *, marg
             continue
         open_questions = heat.lacks(limit_w)
         if heat.low_w > limit_w or (heat.high_w > limit_w and not open_questions):
-            found.append(f"loop {name} would get {watts(heat.high_w)} and may carry {watts(limit_w)} with all its units")
+            found.append(f"loop {name} would get {heat_words(heat)} and may carry {watts(limit_w)} with all its units")
         lacks |= set(open_questions)
     return found, lacks
 

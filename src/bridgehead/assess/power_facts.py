@@ -120,10 +120,12 @@ def _site(scope: Scope, site: Site, nodes: tuple[Node, ...]) -> Finding:
     case.take("load of nodes", known_w, "W", f"sites.{site.id}.nodes", origin=Origin.DERIVED)
     margin = case.take("margin", scope.policy.margin, "1", "policy.margin") or 0.0
     usable = case.take("usable power", site.power_w, "W", f"sites.{site.id}.power")
+    vague = any(load.high_w is None for load in loads) or None in other
+    words = f"at least {power(known_w, dc=True)}" if vague else power(known_w, dc=True)
     if usable is None:
-        return case.unknown(f"{site.id} has to feed {power(known_w, dc=True)}, and nobody said what it can", measurement=asking.SITE_POWER)
+        return case.unknown(f"{site.id} has to feed {words}, and nobody said what it can", measurement=asking.SITE_POWER)
     limit = (1 - margin) * usable
-    text = f"{site.id} has to feed {power(known_w, dc=True)} and may feed {power(limit, dc=True)} ({power(usable, dc=True)}, less margin)"
+    text = f"{site.id} has to feed {words} and may feed {power(limit, dc=True)} ({power(usable, dc=True)}, less margin)"
     lacks = [asking.LOAD] if any(load.high_w is None for load in loads) else []
     lacks += [asking.OTHER_LOAD] if None in other else []
     if known_w > limit and any(load.loose for load in loads):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 from markupsafe import Markup
 
 from bridgehead.app.assess_report.marks import Marks, linked
@@ -25,7 +26,7 @@ def floor(site: Site, marks: Marks) -> Markup:
     if not site.racks:
         return Markup("")
     heat = _heat(site)
-    hottest = max(heat.values(), default=0.0)
+    hottest = max((one.watts for one in heat.values()), default=0.0)
     rows: dict[str, list[Rack]] = {}
     for rack in site.racks:
         rows.setdefault(rack.row if rack.column is not None else "", []).append(rack)
@@ -39,7 +40,7 @@ def floor(site: Site, marks: Marks) -> Markup:
         y = number * (_CELL[1] + _GAP[1]) + 18
         drawn.append(svg.text((0, y + _CELL[1] / 2 + 4), f"row {row}" if row else "", class_="label"))
         for at, rack in enumerate(held):
-            drawn.append(_cell(site, rack, heat.get(rack.id), hottest, marks, (left + at * (_CELL[0] + _GAP[0]), y)))
+            drawn.append(_cell(site, rack, heat[rack.id], hottest, marks, (left + at * (_CELL[0] + _GAP[0]), y)))
     width = left + max(len(held) for _, held in lines) * (_CELL[0] + _GAP[0])
     return svg.picture(
         f"floor-{site.id}", max(width, 320), len(lines) * (_CELL[1] + _GAP[1]) + 18, drawn, title=f"Floor of {site.id}",
@@ -47,19 +48,36 @@ def floor(site: Site, marks: Marks) -> Markup:
     )  # fmt: skip
 
 
-def _heat(site: Site) -> dict[str, float]:
-    """Known watts by rack."""
-    found: dict[str, float] = {rack.id: 0.0 for rack in site.racks}
+class _Heat(msgspec.Struct):
+    """Known watts of one rack, and whether that is all."""
+
+    watts: float = 0.0
+    vague: bool = False
+
+    @property
+    def words(self) -> str:
+        """For the cell: what nobody knows is never shown as nothing."""
+        if not self.watts:
+            return "unknown" if self.vague else "empty"
+        return f"{'≥ ' if self.vague else ''}{self.watts / 1000:.1f} kW"
+
+
+def _heat(site: Site) -> dict[str, _Heat]:
+    """By rack. A node that stands nobody knows where may stand in any of them."""
+    racks = {rack.id for rack in site.racks}
+    everywhere = any(node.rack not in racks for node in site.nodes)
+    found: dict[str, _Heat] = {rack.id: _Heat(vague=everywhere) for rack in site.racks}
     for node in site.nodes:
         if node.rack in found:
-            found[node.rack] += load_of(node).known_w
+            load = load_of(node)
+            found[node.rack].watts += load.known_w
+            found[node.rack].vague |= load.high_w is None
     return found
 
 
-def _cell(site: Site, rack: Rack, watts: float | None, hottest: float, marks: Marks, place: tuple[float, float]) -> Markup:
+def _cell(site: Site, rack: Rack, heat: _Heat, hottest: float, marks: Marks, place: tuple[float, float]) -> Markup:
     mark = marks.of(f"{site.id}/rack:{rack.id}", families=("COOL", "SPACE"))
-    shade = 0 if not watts or hottest <= 0 else min(_STEPS, 1 + int((_STEPS - 1) * watts / hottest + 0.5))
-    words = f"{watts / 1000:.1f} kW" if watts else "empty"
+    shade = 0 if not heat.watts else min(_STEPS, 1 + int((_STEPS - 1) * heat.watts / hottest + 0.5))
     return linked(
         mark,
         svg.rect(place, *_CELL, class_=f"cell heat-{shade} edge-{mark.look}", radius=3),
@@ -69,5 +87,5 @@ def _cell(site: Site, rack: Rack, watts: float | None, hottest: float, marks: Ma
             class_="small",
             anchor="middle",
         ),
-        svg.text((place[0] + _CELL[0] / 2, place[1] + 34), words, class_="small", anchor="middle"),
+        svg.text((place[0] + _CELL[0] / 2, place[1] + 34), heat.words, class_="small", anchor="middle"),
     )

@@ -98,7 +98,7 @@ def _due(found: Assessment) -> Iterator[tuple[str, str]]:
         for task in stage.tasks:
             for code in task.settles:
                 late = "" if stage.late_days is None else ", late"
-                day = f"{stage.ends_days} days before" if stage.ends_s is None else f"{format_moment(stage.ends_s)[:10]}{late}"
+                day = f"{stage.ends_days} days before the move" if stage.ends_s is None else f"{format_moment(stage.ends_s)[:10]}{late}"
                 yield code, day
 
 
