@@ -12,13 +12,17 @@ from typing import Annotated, Any, NewType
 import msgspec
 
 from bridgehead.kernel.document import dump, read_document, to_file
+from bridgehead.kernel.hashing import document_hash
 from bridgehead.kernel.ids import SiteId, WorkloadId
 from bridgehead.kernel.moment import Moment
 from bridgehead.kernel.quantity import BitsPerSecond, Bytes, Seconds, Share
 from bridgehead.kernel.schema import json_schema
 from bridgehead.kernel.shape import Keyed, shape_of
+from bridgehead.model.estate import Estate
+from bridgehead.model.estatefile import estate_data
 from bridgehead.model.fabric import Count, RackId
 from bridgehead.model.logistics import CrewId, Money
+from bridgehead.model.policy import Policy, policy_data
 
 WaveId = NewType("WaveId", str)
 VehicleId = NewType("VehicleId", str)
@@ -321,6 +325,17 @@ class Plan(msgspec.Struct, frozen=True):
     rollback: Annotated[tuple[RollbackPoint, ...], Keyed("rollback-point")] = ()
     spares: tuple[SparePart, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+
+
+def digest_of(value: Estate | Policy | Plan) -> str:
+    """SHA-256 of an estate, a policy or a plan as its file would be written: the order of what has ids changes nothing."""
+    match value:
+        case Estate():
+            return document_hash(estate_data(value))
+        case Policy():
+            return document_hash(policy_data(value))
+        case Plan():
+            return document_hash(plan_data(value))
 
 
 def read_plan(text: str, *, file: str) -> Plan:
