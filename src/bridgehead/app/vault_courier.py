@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.app.vaults import missing, open_vault, space_named, store_of, usage
+from bridgehead.app.vaults import headless, missing, open_vault, space_named, store_of, usage
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
-from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, PortError
 from bridgehead.kernel.ids import Person, SiteId
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault import Vault
@@ -78,6 +78,7 @@ class Arrived(msgspec.Struct, frozen=True):
         custody: breaks in the chains, each naming drive and entry.
         receipts: of snapshots, given at the target; none when it could not be opened without its key.
         keyless: the target is encrypted and no key was given: everything was verified but the snapshots' own records.
+        drives: where each drive that was given is mounted, by number.
     """
 
     set: str
@@ -92,6 +93,7 @@ class Arrived(msgspec.Struct, frozen=True):
     custody: tuple[str, ...]
     receipts: int
     keyless: bool
+    drives: dict[int, str] = {}
 
     @property
     def whole(self) -> bool:
@@ -140,7 +142,7 @@ def start(place: str, to: Sequence[str], *, parity: int, lacking: Path | None, n
         remedy = "Make the target's vault with `bridgehead vault init TARGET --like VAULT`."
         raise usage("pack a courier set", subject=str(lacking), happened="the target's vault has another key than this one", remedy=remedy)
     drives = [drive_of(folder, make=True) for folder in to]
-    with space_named(), _drives_named():
+    with space_named(), _drives_named(), _vault_named(place):
         packing = begin(store, file, drives, parity=parity, present=frozenset(known.present if known else ()), now_s=now_s)
     if not packing.resumed:
         _check_space(packing)
@@ -150,7 +152,7 @@ def start(place: str, to: Sequence[str], *, parity: int, lacking: Path | None, n
 def finish(place: str, packing: Packing, *, signer: Signer, by: Person, now_s: float, moved: Moved) -> Packed:
     """Write what is not on the drives yet, seal the set, and sign the packing on each drive. Raises VAULT_FULL, VAULT_DAMAGED."""
     store, file = _raw(place)
-    with space_named(), _drives_named():
+    with space_named(), _drives_named(), _vault_named(place):
         manifest = write(packing, store, signer=signer, moved=moved)
         for number, drive in enumerate(packing.drives, 1):
             label = DriveLabel(packing.head, number)
@@ -188,16 +190,18 @@ def open_set(folders: Sequence[str], *, expect: str | None) -> Gathered:
 def bring(place: str, found: Gathered, *, signer: Signer, by: Person, site: SiteId | None, now_s: float, moved: Moved) -> Arrived:
     """Receive a set into the vault at ``place``, prove it, sign for it on the drives, and give receipts where the vault can be opened."""
     store, file = _raw(place)
-    check_target(found, file)
+    with _vault_named(place):
+        check_target(found, file)
     vault = _opened(place)
     custody = tuple(fault for number, drive in sorted(found.drives.items()) for fault in read_chain(drive, found.label(number)).faults)
-    with space_named(), _session(vault, found) as check:
+    with space_named(), _vault_named(place), _session(vault, found) as check:
         received = receive(found, store, before_snapshots=check, moved=moved)
     given = 0
     if not received.failed:
         for number, drive in sorted(found.drives.items()):
             _sign_arrival(drive, found, number, target=file, by=by, signer=signer, now_s=now_s)
-        given = _receipts(place, found, site) if vault is not None else 0
+        with _vault_named(place):
+            given = _receipts(place, found, site) if vault is not None else 0
     return Arrived(
         set=found.head.id,
         root=found.manifest.root,
@@ -211,6 +215,7 @@ def bring(place: str, found: Gathered, *, signer: Signer, by: Person, site: Site
         custody=custody,
         receipts=given,
         keyless=vault is None,
+        drives={number: drive.name for number, drive in sorted(found.drives.items())},
     )
 
 
@@ -241,7 +246,8 @@ def _raw(place: str) -> tuple[Blobs, VaultFile]:
     store = store_of(place)
     try:
         return store, read(store)
-    except NoVault as error:
+    except (NoVault, Damaged) as error:
+        headless(place, store, error)
         raise missing("open a vault", subject=place, happened="there is no vault in it", remedy="Check the path.") from error
 
 
@@ -310,6 +316,17 @@ def _check_space(packing: Packing) -> None:
                 happened=f"it has {free_bytes} bytes free, and {needed} are needed",
                 remedy=f"Give more or larger drives; remove {FOLDER} from those that you tried first.",
             )
+
+
+@contextmanager
+def _vault_named(place: str) -> Iterator[None]:
+    """Of what is damaged or missing, say in which vault; what lies on a drive, or in a set, says so itself."""
+    try:
+        yield
+    except PortError as error:
+        if any(words in error.subject for words in ("drive ", " of set ", f" in {place}")) or not isinstance(error, Damaged | NotFound):
+            raise
+        raise type(error)(error.happened, tried=error.tried, subject=f"{error.subject} in {place}", remedy=error.remedy) from error
 
 
 @contextmanager

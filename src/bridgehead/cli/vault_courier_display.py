@@ -21,7 +21,7 @@ def print_arrived(done: Arrived, *, vault: str) -> None:
     for number in done.missing:
         print(f"drive {number} is not here; what it held was made up for")
     for number, count in sorted(done.lost_shares.items()):
-        print(f"drive {number}: {counted(count, 'share')} missing or damaged")
+        print(f"drive {number} ({clean(done.drives.get(number, '?'))}): {counted(count, 'share')} missing or damaged")
     if done.held_back:
         print(f"{counted(done.held_back, 'snapshot record')} held back until all else is there; give more drives, or replicate the rest")
     print(

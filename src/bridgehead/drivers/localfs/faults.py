@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -56,6 +57,9 @@ def port_error(error: OSError, *, tried: str, subject: str) -> Permanent | Trans
         )
     if error.errno in _MAY_PASS:
         return Transient(_text(error), tried=tried, subject=subject, remedy="Look at the disk or the mount if it stays.")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        remedy = f"Give user {os.geteuid()} the rights there, or run as the user to whom it belongs."
+        return Permanent(_text(error), tried=tried, subject=subject, remedy=remedy)
     return Permanent(_text(error), tried=tried, subject=subject, remedy="Look at the rights and the type of the directory.")
 
 

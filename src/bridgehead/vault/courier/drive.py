@@ -11,7 +11,7 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault.courier.layout import FORMAT, SET_KEY, DriveLabel
 from bridgehead.vault.objects import refuse
-from bridgehead.vault.records import Damaged, decode
+from bridgehead.vault.records import Damaged, damaged, decode
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Drive:
             raise refuse(
                 f"this version does not know format {label.head.format}",
                 tried="read a courier drive",
-                subject=self.name,
+                subject=f"drive {self.name}",
                 remedy="Use the version of Bridgehead that packed it.",
             )
         return label
@@ -66,7 +66,9 @@ class Drive:
         """Errors of the store, with the drive in them."""
         try:
             yield
-        except (Damaged, NotFound):
+        except Damaged as error:
+            raise damaged(f"{error.subject} on drive {self.name}", error.happened, remedy=error.remedy) from error
+        except NotFound:
             raise
         except PortError as error:
             error_type = Permanent if isinstance(error, Permanent) else type(error)

@@ -128,7 +128,7 @@ class Stripes:
             return self._code.decode(shares, head.stripe_size(stripe))
         except TooFewShares:
             raise damaged(
-                share_key(stripe),
+                f"{share_key(stripe)} of set {head.id[:8]}",
                 f"of its {head.drives} shares {len(shares)} are intact, and {head.data} are needed",
                 remedy="Give more drives of the set; or bring the rest by `bridgehead vault replicate`.",
             ) from None
@@ -146,9 +146,9 @@ class Stripes:
         chunk = stripe // CHUNK_STRIPES
         if chunk != self._hashes[0]:
             name = self._set.manifest.chunks[chunk]
-            found = _anywhere(self._set.drives, hashes_key(chunk), name)
+            found = _anywhere(head, self._set.drives, hashes_key(chunk), name)
             if len(found) != len(head.stripes_of(chunk)) * head.drives * HASH_BYTES:
-                raise damaged(hashes_key(chunk), "it does not hold the hashes of its stripes")
+                raise damaged(f"{hashes_key(chunk)} of set {head.id[:8]}", "it does not hold the hashes of its stripes")
             self._hashes = (chunk, found)
         return self._hashes[1]
 
@@ -174,20 +174,27 @@ def _manifest(head: SetHead, drives: dict[int, Drive]) -> Manifest:
             remedy="Give `bridgehead vault courier pack` again where it was packed; it goes on.",
         )
     raise damaged(
-        MANIFEST_KEY, "the manifest is damaged, or was changed, on every drive that is here", remedy="Give more drives of the set."
+        _on_all(head, drives, MANIFEST_KEY),
+        "the manifest is damaged, or was changed, on every drive that is here",
+        remedy="Give more drives of the set.",
     )
 
 
 def _entries(head: SetHead, drives: dict[int, Drive]) -> tuple[Entry, ...]:
-    return tuple(entry for part in head.parts for entry in read_part(_anywhere(drives, part_key(part), part)))
+    return tuple(entry for part in head.parts for entry in read_part(_anywhere(head, drives, part_key(part), part)))
 
 
-def _anywhere(drives: dict[int, Drive], key: str, name: str) -> bytes:
+def _on_all(head: SetHead, drives: dict[int, Drive], key: str) -> str:
+    return f"{key} of set {head.id[:8]} on drive {', '.join(drive.name for drive in drives.values())}"
+
+
+def _anywhere(head: SetHead, drives: dict[int, Drive], key: str, name: str) -> bytes:
     for drive in drives.values():
         data = drive.find(key, name)
         if data is not None:
             return data
-    raise damaged(key, "it is missing or damaged on every drive that is here", remedy="Give more drives of the set.")
+    happened = "it is missing or damaged on every drive that is here"
+    raise damaged(_on_all(head, drives, key), happened, remedy="Give more drives of the set.")
 
 
 def _unreadable(drive: Drive) -> bool:

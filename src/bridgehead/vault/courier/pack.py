@@ -82,7 +82,7 @@ def begin(
         )
     entries = list_objects(source, present)
     if not entries:
-        raise refuse("the target lacks nothing", tried="pack a courier set", subject=file.id, remedy="No courier is needed.")
+        raise refuse("the target lacks nothing", tried="pack a courier set", subject=f"vault {file.id[:8]}", remedy="No courier is needed.")
     parts = list_parts(entries)
     data = len(drives) - parity
     head = SetHead(
@@ -268,7 +268,9 @@ def _first_parts(drives: Sequence[Drive], head: SetHead) -> list[bytes]:
     for name in head.parts:
         part = next((data for drive in drives if (data := drive.find(part_key(name), name)) is not None), None)
         if part is None:
-            raise damaged(part_key(name), "the list of objects is damaged on all drives", remedy="Empty the drives and begin a new set.")
+            on = ", ".join(drive.name for drive in drives)
+            subject = f"{part_key(name)} of set {head.id[:8]} on drive {on}"
+            raise damaged(subject, "the list of objects is damaged on all drives", remedy="Empty the drives and begin a new set.")
         parts.append(part)
     return parts
 

@@ -77,7 +77,7 @@ def receive(gathered: Gathered, target: Blobs, *, before_snapshots: Callable[[],
 
     Raises port errors of the target; what is damaged on too many drives is told in the result.
     """
-    _check_list(gathered.entries)
+    _check_list(gathered)
     return _Receiving(gathered, target, moved).run(before_snapshots)
 
 
@@ -171,9 +171,10 @@ class _Receiving:
         return b"".join(parts)
 
 
-def _check_list(entries: Iterable[Entry]) -> None:
+def _check_list(gathered: Gathered) -> None:
     """A set may bring what travels, and packs under their own names only. Raises Damaged."""
-    for entry in entries:
+    for entry in gathered.entries:
         pack = pack_of_key(entry.key)
         if not travels(entry.key) or (pack is not None and pack != entry.blake3):
-            raise damaged(entry.key, "the list of the set names it, and no set may bring this", remedy="Do not use this set.")
+            subject = f"{entry.key} of set {gathered.head.id[:8]}"
+            raise damaged(subject, "the list of the set names it, and no set may bring this", remedy="Do not use this set.")
