@@ -65,12 +65,18 @@ def spread(function: Callable[[Work], Result], work: Iterable[Work], *, jobs: in
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin() -> None:
+def collect_rarely() -> None:
+    """For a process that holds a large estate and ends soon."""
     import gc
+
+    gc.set_threshold(_COLLECT_AFTER)
+
+
+def _begin() -> None:
     import multiprocessing
     import signal
 
-    gc.set_threshold(_COLLECT_AFTER)
+    collect_rarely()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this process
     parent = multiprocessing.parent_process()
     if parent is not None:

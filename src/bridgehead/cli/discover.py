@@ -61,6 +61,7 @@ def discover(
     given, named = _given(paths, site)
     from bridgehead.app.discover import discover as read
     from bridgehead.app.evidence import FACTS_BEGIN, FACTS_FILE, read_out, write_facts
+    from bridgehead.app.spread import collect_rarely
     from bridgehead.app.whole_file import refuse_odd, refuse_other
     from bridgehead.cli.vault_display import Progress
     from bridgehead.discovery.captures import is_host_name
@@ -74,6 +75,7 @@ def discover(
     if output is not None:
         refuse_odd(output, what="estate")
 
+    collect_rarely()
     with Progress("reading") as progress:
         found = read(given, host=host, jobs=jobs, watch=progress.moved)
     lines: list[bytes] = []

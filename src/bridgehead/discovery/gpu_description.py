@@ -26,10 +26,11 @@ class Described(msgspec.Struct):
 
 
 class Description(msgspec.Struct):
-    """All that one output says."""
+    """All that one output says. ``left_out``: sections of readings that no fact is made of and that ``gpus`` do not have, with a line."""
 
     node: dict[str, Leaf] = msgspec.field(default_factory=dict)
     gpus: list[Described] = msgspec.field(default_factory=list)
+    left_out: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def state_description(say: Statements, found: Description) -> None:
@@ -43,7 +44,7 @@ def state_description(say: Statements, found: Description) -> None:
             text, line = found.node[path]
             say.word(say.node, attribute, text, line=line)
     whole = _state_count(say, found)
-    left_out: dict[str, int] = {}
+    left_out = dict(found.left_out)
     for place, gpu in enumerate(found.gpus):
         subject = f"{say.node}/gpu:{place if whole else bus_id(gpu.address) or '?'}"
         _state_gpu(say, subject, gpu)

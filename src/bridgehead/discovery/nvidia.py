@@ -68,6 +68,8 @@ _DRIVER: Final = (
 )
 _NO_DEVICES: Final = "no devices were found"
 _INFOROM: Final = re.compile(r"inforom is corrupted at gpu ((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.IGNORECASE | re.ASCII)
+_SIGNS: Final = ("device handle", _NO_DEVICES, "inforom is corrupted", *(words for words, _ in _DRIVER))
+"""One of these stands in each of those messages, in lower case: looking for them is quick, and nearly all lines are none."""
 FAILURE_YIELDS: Final = (
     Yield("node:*/gpu:*", "state", "", "lost, unreachable or requires-reset; absent where the tool complains of nothing"),
     Yield("node:*/gpu:*", "pci-bus-id", "", "PCI address as domain:bus:device.function"),
@@ -104,14 +106,20 @@ def has_no_value(text: str) -> bool:
 def amount(say: Statements, subject: str, attribute: str, text: str, *, line: int, unit: str = "") -> None:
     """State an amount such as ``81920 MiB`` in ``unit`` (``B``). UNKNOWN where the unit printed is missing or another one: a line that is
     cut inside a number has none."""
-    found = _AMOUNT.fullmatch(text.strip())
-    if found is not None and found[2] in _UNITS:
-        printed, scale = _UNITS[found[2]]
-        value = number_in(found[1], scale=scale)
-        if value is not None and printed == unit:
-            say.known(subject, attribute, value, line=line, unit=unit)
-            return
+    value = _amount_in(text, unit)
+    if value is not None:
+        say.known(subject, attribute, value, line=line, unit=unit)
+        return
     say.unknown(subject, attribute, line=line, unit=unit, note=printed_note(text))
+
+
+@lru_cache(maxsize=1 << 12)  # the same few amounts stand in the output of every host
+def _amount_in(text: str, unit: str) -> int | float | None:
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None or found[2] not in _UNITS:
+        return None
+    printed, scale = _UNITS[found[2]]
+    return number_in(found[1], scale=scale) if printed == unit else None
 
 
 def word(say: Statements, subject: str, attribute: str, text: str, *, line: int) -> None:
@@ -175,13 +183,24 @@ def state_serial(say: Statements, subject: str, text: str, *, line: int) -> None
 def is_failure(text: str) -> bool:
     """Whether the line is a message that a GPU or the driver cannot be reached."""
     low = text[:MAX_LINE_CHARS].lower()
-    return any(one.search(low) for one in (_DEVICE, _INFOROM)) or _NO_DEVICES in low or any(words in low for words, _ in _DRIVER)
+    return _has_sign(low) and (
+        any(one.search(low) for one in (_DEVICE, _INFOROM)) or _NO_DEVICES in low or any(words in low for words, _ in _DRIVER)
+    )
+
+
+def _has_sign(low: str) -> bool:
+    for sign in _SIGNS:  # noqa: SIM110 - no generator, since this is asked of every line
+        if sign in low:
+            return True
+    return False
 
 
 def state_failure(say: Statements, text: str, *, line: int) -> bool:
     """State what such a line says (D08). False when the line is none, and nothing was said."""
     short = text[:MAX_LINE_CHARS]
     low = short.lower()
+    if not _has_sign(low):
+        return False
     if found := _DEVICE.search(short):
         address = bus_id(found[2]) or found[2]
         subject = f"{say.node}/gpu:{int(found[1]) if found[1] else address}"

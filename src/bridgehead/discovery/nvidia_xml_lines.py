@@ -1,15 +1,17 @@
-"""``nvidia-smi -q -x`` as the tool writes it, an element a line, read in a third of the time that an XML parser takes (M2). Pure.
+"""``nvidia-smi -q -x`` as the tool writes it, an element a line, read in a fifth of the time that an XML parser takes (M2). Pure.
 
 Only what is plain is read so: anything else (a cut file, entities, comments, MIG devices, two elements in a line) is left to the
-XML parser.
+XML parser. Hosts of one kind write the same but for the texts between the tags, so that where each text belongs is found out once.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
-from bridgehead.discovery.gpu_description import Described, Description
+from bridgehead.discovery.gpu_description import Described, Description, Leaf
+from bridgehead.discovery.nvidia_readings import BY_PATH
 
 _ROOT: Final = "nvidia_smi_log"
 # Groups: leaf, its text, its end; opened, its id; closed; anything else.
@@ -19,8 +21,11 @@ _LINE: Final = re.compile(
 )
 _NOT_PLAIN: Final = (b"<!--", b"<![", b"<!ENTITY", b"<mig_device>", b"\r", b"\0")
 _HEAD: Final = re.compile(r"<\?xml version=\"1\.0\" ?\?>|<!DOCTYPE nvidia_smi_log SYSTEM \"[\w.-]{1,60}\">", re.ASCII)
+_TEXT: Final = re.compile(r">([^<&\n]*)</")
 _MAX_DEPTH: Final = 8
 _MAX_TEXT: Final = 400
+_MAX_FORM_CHARS: Final = 1 << 20
+"""Longer forms are not remembered."""
 
 
 def description_of(data: bytes, *, before: int, passed_over: frozenset[str]) -> Description | None:
@@ -37,6 +42,36 @@ def description_of(data: bytes, *, before: int, passed_over: frozenset[str]) -> 
         text = data.decode("ascii")
     except UnicodeDecodeError:
         return None
+    pieces = _TEXT.split(text)
+    texts = pieces[1::2]
+    form = "\0".join(pieces[::2])  # nothing plain has this sign
+    placed = (_placed if len(form) <= _MAX_FORM_CHARS else _placed.__wrapped__)(form, before, passed_over)
+    if placed is None:
+        return None
+    gpus = [Described(gpu.address, gpu.line, _filled(gpu.leaves, texts)) for gpu in placed.gpus]
+    return Description(_filled(placed.node, texts), gpus, placed.left_out)
+
+
+def _filled(leaves: dict[str, Leaf], texts: list[str]) -> dict[str, Leaf]:
+    return {path: (texts[int(number)].strip()[:_MAX_TEXT], line) for path, (number, line) in leaves.items()}
+
+
+@lru_cache(maxsize=8)
+def _placed(form: str, before: int, passed_over: frozenset[str]) -> Description | None:
+    """The description with the number of each text instead of it. Of readings that no fact is made of, only the sections remain."""
+    first, *others = form.split("\0")
+    found = _read("".join([first, *(f">{number}</{piece}" for number, piece in enumerate(others))]), before, passed_over)
+    if found is None:
+        return None
+    for gpu in found.gpus:
+        for path, (_, line) in gpu.leaves.items():
+            if path not in BY_PATH:
+                found.left_out.setdefault(path.partition("/")[0], line)
+        gpu.leaves = {path: leaf for path, leaf in gpu.leaves.items() if path in BY_PATH}
+    return found
+
+
+def _read(text: str, before: int, passed_over: frozenset[str]) -> Description | None:
     found = Description()
     path: list[str] = []
     prefixes = [""]
@@ -48,7 +83,7 @@ def description_of(data: bytes, *, before: int, passed_over: frozenset[str]) -> 
                 return None
             hollow = False
             if into is not None and not (len(path) == 2 and leaf in passed_over):
-                into.setdefault(prefixes[-1] + leaf.lower() if len(path) > 1 else leaf, (said.strip()[:_MAX_TEXT], line))
+                into.setdefault(prefixes[-1] + leaf.lower() if len(path) > 1 else leaf, (said, line))
         elif begun:
             if len(path) >= _MAX_DEPTH or (not path and (begun != _ROOT or line > before + 10)) or (address and begun != "gpu"):
                 return None
