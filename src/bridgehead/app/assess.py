@@ -133,15 +133,20 @@ def document(found: Assessment, *, places: Mapping[str, Place], before: Assessme
 def _finding_data(finding: Finding, places: Mapping[str, Place]) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(finding)
     for one in data["inputs"]:
-        place = places.get(one["source"])
+        place = _place(one["source"], places)
         if place is not None:
             one |= {"file": place.file, "line": place.line}
     return data
 
 
+def _place(source: str, places: Mapping[str, Place]) -> Place | None:
+    """Where an input stands; of one that is drawn from many (``sites.b.nodes.*.gpus``), where these begin."""
+    return places.get(source) or places.get(source.partition(".*")[0])
+
+
 def input_line(one: Input, places: Mapping[str, Place]) -> str:
     """An input in words: its value, where it comes from, and how far it can be trusted."""
-    place = places.get(one.source)
+    place = _place(one.source, places)
     where = f"{place.file}:{place.line}" if place is not None else one.source
     if one.origin is Origin.MISSING:
         return f"missing: nobody gave {one.source}"
