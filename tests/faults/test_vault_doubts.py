@@ -10,11 +10,13 @@ import pytest
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.testing.faulty_blobs import Fault, FaultKind, FaultyBlobs, Operation
+from bridgehead.testing.memory_blobs import MemoryBlobs
 from bridgehead.vault import Damaged, Vault
 from bridgehead.vault.crypt import keys
 from bridgehead.vault.crypt.credentials import Credentials
 from bridgehead.vault.crypt.recipients import key_file_recipient
 from bridgehead.vault.crypt.ring import KeyRing, new_root
+from bridgehead.vault.layout import pack_key
 
 TRAIN = WorkloadId("train")
 RAW = bytes(range(32))
@@ -124,3 +126,41 @@ def test_verified_vault_gets_no_note(lab: Lab) -> None:
     assert lab.vault().verify().intact
     assert lab.notes() == 0
     assert not (lab.folder / "state" / "damaged").exists()
+
+
+@pytest.mark.parametrize("codec", [False, True])
+def test_V22_collection_leaves_a_damaged_pack_where_it_is_and_frees_the_rest(codec: bool) -> None:
+    """Its blocks do not move into a new pack, whose name would vouch for them; nor does the damage stop the collection."""
+    blobs = MemoryBlobs()
+    vault = Vault.init(blobs, codec=codec, pack_bytes=10_000_000)
+    small, large = random.Random(1).randbytes(20_000), random.Random(2).randbytes(90_000)
+
+    def save(step: int, files: dict[str, bytes]) -> SnapshotId:
+        return Vault.open(blobs).save(files, workload=TRAIN, step=step, epoch=Epoch(0), site=SiteId("a")).id
+
+    gone, kept = save(1, {"small": small, "large": large}), save(2, {"small": small})
+    other, whole = save(3, {"large": large[::-1], "third": small[::-1]}), save(4, {"third": small[::-1]})
+    objects = vault.place.objects
+    ref = vault.snapshot(kept).files[0].blocks[0]
+    objects.index.refresh()
+    (place,) = objects.index.places(ref.stored or ref.block)
+    key = pack_key(place.pack)
+    data = bytearray(blobs.get(key))
+    data[place.offset_bytes + 100] ^= 1
+    blobs.delete(key)
+    blobs.put_new(key, bytes(data))
+    for snapshot in (gone, other):
+        Vault.open(blobs).forget(snapshot)
+    before = sum(blobs.size(one) or 0 for one in blobs.list("data/"))
+    done = Vault.open(blobs).collect()
+    assert done.repacked_packs == 1
+    assert done.freed_bytes == before - sum(blobs.size(one) or 0 for one in blobs.list("data/")) > 0
+    assert blobs.size(key) is not None
+    assert Vault.open(blobs).load(whole) == {"third": small[::-1]}
+    with pytest.raises(Damaged):
+        Vault.open(blobs).load(kept)
+    assert [damage.key for damage in Vault.open(blobs).verify().damages] == [key]
+    assert save(2, {"small": small}) == kept  # which heals it
+    Vault.open(blobs).collect()
+    assert Vault.open(blobs).verify().intact
+    assert Vault.open(blobs).load(kept) == {"small": small}

@@ -29,7 +29,7 @@ from bridgehead.vault.layout import (
 )
 from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.packindex import index_key_of
-from bridgehead.vault.packs import Entry, OpenPack, Pack, read_table
+from bridgehead.vault.packs import Entry, OpenPack, Pack, holds, read_table
 from bridgehead.vault.receipts import lost_records
 from bridgehead.vault.records import Damaged, damaged
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot
@@ -95,7 +95,8 @@ def collect(objects: Objects, *, roots: Roots, dry_run: bool = False, evict: boo
         return _report(_plan(objects, _needed(objects, roots)), dry_run=True)
     with alone(objects, TRIED, evict=evict, wait_s=wait_s) as set_aside:
         plan = _plan(objects, _needed(objects, lambda: (*roots(), *about_to_be_committed(objects))))
-        new, retained = _carry_out(objects, plan) if plan.remove or plan.repack or _index_is_scattered(objects) else ([], [])
+        needs_work = plan.remove or plan.repack or _index_is_scattered(objects)
+        plan, new, retained = _carry_out(objects, plan) if needs_work else (plan, [], [])
     return _report(plan, dry_run=False, new=new, retained=retained, set_aside=set_aside)
 
 
@@ -186,12 +187,15 @@ def _index_is_scattered(objects: Objects) -> bool:
     return sum(1 for _ in objects.blobs.list(INDEX_PREFIX)) > 1
 
 
-def _carry_out(objects: Objects, plan: _Plan) -> tuple[list[Pack], list[str]]:
-    """Returns the new packs, and the keys of those that the store did not give up."""
+def _carry_out(objects: Objects, plan: _Plan) -> tuple[_Plan, list[Pack], list[str]]:
+    """Returns the plan as it was done (nothing moves out of damaged packs), the new packs, and the keys that the store did not give up."""
     blobs = objects.blobs
     note_removal(objects)
     retained = [key for pack in plan.remove if not _removed(blobs, key := pack_key(pack.id))]
-    new = moved(objects, ((rest.pack.id, entry) for rest in plan.repack for entry in rest.entries))
+    new, hurt = moved(objects, ((rest.pack.id, entry) for rest in plan.repack for entry in rest.entries))
+    left = tuple(rest.pack for rest in plan.repack if rest.pack.id in hurt)
+    repack = tuple(rest for rest in plan.repack if rest.pack.id not in hurt)
+    plan = msgspec.structs.replace(plan, keep=(*plan.keep, *left), repack=repack)
     old = list(blobs.list(INDEX_PREFIX))
     objects.index.add((*plan.keep, *new))
     kept = index_key_of((*plan.keep, *new))
@@ -200,7 +204,7 @@ def _carry_out(objects: Objects, plan: _Plan) -> tuple[list[Pack], list[str]]:
             blobs.delete(key)
     written = {pack.id for pack in new}
     retained += [key for rest in plan.repack if rest.pack.id not in written and not _removed(blobs, key := pack_key(rest.pack.id))]
-    return new, retained
+    return plan, new, retained
 
 
 def _removed(blobs: Blobs, key: str) -> bool:
@@ -214,19 +218,25 @@ def _removed(blobs: Blobs, key: str) -> bool:
     return True
 
 
-def moved(objects: Objects, places: Iterable[tuple[PackId, Entry]]) -> list[Pack]:
-    """Blocks from where they lie, put into new packs. One that is damaged moves as it is: verify still names it."""
+def moved(objects: Objects, places: Iterable[tuple[PackId, Entry]]) -> tuple[list[Pack], frozenset[PackId]]:
+    """Blocks from where they lie, put into new packs; and the packs in which one of them is damaged, which must stay: a new pack is named
+    for its bytes, and would vouch for the damage."""
     new: list[Pack] = []
+    hurt: set[PackId] = set()
     filling = OpenPack()
     for pack, entry in places:
         wanted = entry.size_bytes + objects.cipher.overhead_bytes
-        filling.add(entry.block, entry.size_bytes, objects.blobs.get_range(pack_key(pack), entry.offset_bytes, wanted))
+        data = objects.blobs.get_range(pack_key(pack), entry.offset_bytes, wanted)
+        if not holds(data, msgspec.structs.replace(entry, offset_bytes=0), objects.cipher):
+            hurt.add(pack)
+            continue
+        filling.add(entry.block, entry.size_bytes, data)
         if filling.size_bytes >= objects.pack_bytes:
             new.append(_closed(objects, filling))
             filling = OpenPack()
     if filling.size_bytes:
         new.append(_closed(objects, filling))
-    return new
+    return new, frozenset(hurt)
 
 
 def _closed(objects: Objects, filling: OpenPack) -> Pack:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.collect import moved, needed_blocks
 from bridgehead.vault.doubts import note
@@ -93,7 +94,15 @@ def _save_intact(objects: Objects, damaged: list[PackAudit], intact: set[BlockId
         for entry in audit.entries
         if entry.block not in audit.bad and entry.block not in intact
     }
-    return moved(objects, places.values()), set(places)
+    new, hurt = moved(objects, places.values())
+    if hurt:
+        raise Transient(
+            "it was read twice, and not alike",
+            tried="save what is intact in a damaged pack",
+            subject=", ".join(pack_key(pack) for pack in sorted(hurt)),
+            remedy="Look at the disk, and repair again. Nothing was removed.",
+        )
+    return new, set(places)
 
 
 def _pack(objects: Objects, audit: PackAudit) -> Pack:
