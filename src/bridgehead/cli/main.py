@@ -32,6 +32,7 @@ app.command("bridgehead.cli.discover:app", name="discover", help="Read captured 
 app.command("bridgehead.cli.collect:app", name="collect", help="Run the tools of a host, read-only, and keep what they print.")
 app.command("bridgehead.cli.assess:assess", name="assess", help="Say whether the target of a move is ready: go, no-go, or cannot tell.")
 app.command("bridgehead.cli.estate:app", name="estate", help="Check, show and compare estate files.")
+app.command("bridgehead.cli.example:app", name="example", help="Write generated estates and policies to try things with.")
 app.command("bridgehead.cli.lint:app", name="runbook", help="Check runbook files.")
 app.command("bridgehead.cli.schema:app", name="schema", help="Print JSON Schemas for editors.")
 app.command("bridgehead.cli.dst:app", name="dst", help="Simulate whole moves under seeded faults and check that nothing is lost.")
