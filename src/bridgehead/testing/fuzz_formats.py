@@ -113,7 +113,7 @@ def changed(given: Input, chance: random.Random, others: list[Input]) -> Input:
                 other = chance.choice(others)
                 made[chance.choice(sorted(other))] = other[chance.choice(sorted(other))]
             case _:
-                made[path] = _hurt(made[path], chance)
+                made[path] = hurt(made[path], chance)
     return made
 
 
@@ -125,7 +125,8 @@ def _renamed(path: str, chance: random.Random) -> str:
     return chance.choice(("m.pt", "m.safetensors", "x.npz", ".metadata", "m.index.json", "latest", f"d/{path}"))
 
 
-def _hurt(data: bytes, chance: random.Random) -> bytes:
+def hurt(data: bytes, chance: random.Random) -> bytes:
+    """The bytes with one change."""
     at = chance.randrange(len(data) + 1)
     end = min(len(data), at + chance.choice((1, 1, 2, 4, 8, 50, 1000)))
     match chance.randrange(8):
