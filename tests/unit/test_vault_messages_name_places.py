@@ -112,6 +112,18 @@ def test_predictions_are_no_better_than_to_the_second() -> None:
     assert [foreseen(seconds) for seconds in (1.8e-6, 0.4, 1.0, 90.4)] == ["under 1 s", "under 1 s", "1 s", "1 min 30 s"]
 
 
+@pytest.mark.parametrize(
+    "words", ["list", "status", "verify", "collect", "repair", "retain", "courier pack", "courier want", "courier receive"]
+)
+def test_J01_place_that_is_not_there_is_told_the_same_by_all(shell: Shell, words: str) -> None:
+    more = {"courier pack": ["--to", "d1", "d2"], "courier want": ["--to", "f"], "courier receive": ["--from", "d1", "d2"]}.get(words, [])
+    if words == "courier receive":
+        shell("courier", "pack", "v", "--to", "d1", "d2", code=0)
+    said = shell(*words.split(), "nowhere", *more, code=6)
+    assert "[vault-not-found]" in said
+    assert "on:   nowhere\n  what: there is no such directory" in said
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that everybody may enter, other than those of tests."""

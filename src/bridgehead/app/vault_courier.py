@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.app.vaults import headless, missing, open_vault, space_named, store_of, usage
+from bridgehead.app.vaults import check_folder, headless, missing, open_vault, space_named, store_of, usage
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, PortError
 from bridgehead.kernel.ids import Person, SiteId
@@ -243,6 +243,7 @@ def _labelled(folders: Sequence[str]) -> list[tuple[Drive, DriveLabel]]:
 
 
 def _raw(place: str) -> tuple[Blobs, VaultFile]:
+    check_folder(place)
     store = store_of(place)
     try:
         return store, read(store)

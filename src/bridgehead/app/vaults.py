@@ -98,17 +98,25 @@ def open_vault(place: str, *, moved: Moved | None = None, rate_bps: float | None
     Raises:
         BridgeheadError: BAD_USAGE for a place of a kind that is not known; VAULT_NOT_FOUND; VAULT_DAMAGED; VAULT_LOCKED; port errors.
     """
-    folder = folder_of(place)
-    check = "Check the address." if folder is None else "Check the path, and whether its disk is mounted."
-    remedy = f"{check} `bridgehead vault init {shlex.quote(place)}` makes a new vault."
-    if folder is not None and not folder.is_dir():
-        raise missing("open a vault", subject=place, happened="there is no such directory", remedy=remedy)
+    check_folder(place)
     store = store_of(place, moved=moved, rate_bps=rate_bps)
     try:
         return Vault.open(store, key=credentials(os.environ))
     except (NoVault, Damaged) as error:
         headless(place, store, error)
-        raise missing("open a vault", subject=place, happened="there is no vault in it", remedy=remedy) from error
+        raise missing("open a vault", subject=place, happened="there is no vault in it", remedy=_look_or_make(place)) from error
+
+
+def check_folder(place: str) -> None:
+    """Raises VAULT_NOT_FOUND when VAULT names a directory that is not there; BAD_USAGE for a place of a kind that is not known."""
+    folder = folder_of(place)
+    if folder is not None and not folder.is_dir():
+        raise missing("open a vault", subject=place, happened="there is no such directory", remedy=_look_or_make(place))
+
+
+def _look_or_make(place: str) -> str:
+    look = "Check the address." if folder_of(place) is None else "Check the path, and whether its disk is mounted."
+    return f"{look} `bridgehead vault init {shlex.quote(place)}` makes a new vault."
 
 
 def headless(place: str, store: Blobs, error: BridgeheadError) -> None:
@@ -123,6 +131,7 @@ def headless(place: str, store: Blobs, error: BridgeheadError) -> None:
 
 def repair(place: str, *, like: str | None, moved: Moved) -> tuple[Repaired, bool]:
     """Make the index anew, and before it ``vault.json`` where that is lost: then True."""
+    check_folder(place)
     store = store_of(place)
     try:
         read_file(store)

@@ -103,7 +103,7 @@ def _require_verb(arguments: Sequence[str]) -> None:
     happened = "a verb is missing"
     if rest:
         near = difflib.get_close_matches(rest[0], verbs, n=1)
-        happened = f"there is no verb '{rest[0]}'" + (f"; did you mean '{near[0]}'?" if near else "")
+        happened = f"there is no verb '{rest[0]}'" + (f" (did you mean '{near[0]}'?)" if near else "")
     raise _wrong_use(" ".join(chain), f"{happened}; there are {', '.join(verbs)}")
 
 
