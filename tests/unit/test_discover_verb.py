@@ -286,7 +286,7 @@ def test_conflicts_of_captures_without_a_host_are_counted_apart(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert "CONFLICT" not in done.stdout
     assert "whose host nobody says: of several hosts, perhaps" in done.stdout
-    assert "a folder per host, with a digit in its name, or --host" in done.stdout
+    assert "a folder per host, `hostname` in it, or --host" in done.stdout
 
 
 def test_host_that_names_nothing_is_told(tmp_path: Path) -> None:

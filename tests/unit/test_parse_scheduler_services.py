@@ -36,12 +36,8 @@ def test_calls_are_hosts_of_addresses_without_passwords() -> None:
 def test_load_balancer_without_an_address_is_unknown_and_odd_objects_state_nothing() -> None:
     pending = DATA.replace(b'{"ingress": [{"ip": "203.0.113.40"}]}', b"{}")
     assert ("service:prod/chat", "endpoints") not in told(pending)
-    odd = (
-        DATA.replace(b'{"app": "vectors"}', b'["app"]')
-        .replace(b'"rules": [', b'"rules": 7, "x": [')
-        
+    odd = DATA.replace(b'{"app": "vectors"}', b'["app"]').replace(b'"rules": [', b'"rules": 7, "x": [')
     odd = odd.replace(b'"port": 6333', b'"port": null')
-    )
     assert ("service:prod/vectors", "selector") not in told(odd)
     assert ("service:prod/vectors", "ports") not in told(odd)
     assert ("service:prod/chat", "ingress:front") not in told(odd)

@@ -8,30 +8,26 @@ and checked then, so that their order changes nothing; where they contradict eac
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from collections.abc import Mapping as ReadMapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from bridgehead.app.declared_faults import Trees, folded, moved
 from bridgehead.app.declared_merge import Merge, plain_of, together, unused
+from bridgehead.app.declared_waiting import put_in
 from bridgehead.app.runbook_files import read_text
 from bridgehead.app.wiring import driver_options
-from bridgehead.discovery.draft_rooms import Waiting
-from bridgehead.kernel.document import to_file
-from bridgehead.kernel.ids import SiteId
+from bridgehead.discovery.draft import Pending, crossing_lacks
+from bridgehead.discovery.draft_notes import Lack
 from bridgehead.kernel.located import BadFile, Fault, Mapping, Node, compose
-from bridgehead.kernel.shape import shape_of
 from bridgehead.model.difference import Difference, differences
 from bridgehead.model.estate import Estate
 from bridgehead.model.estatefile import estate_data, read_estate_data
-from bridgehead.model.power import Circuit
 
 WHAT = "declared facts"
-Waits = ReadMapping[SiteId, Iterable[Waiting]]
+NOTHING = Pending()
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -40,28 +36,29 @@ class Completed(msgspec.Struct, frozen=True):
     Attributes:
         disputes: what was discovered (``before``) and declared (``after``) where they differ.
         alone: paths of sites, and of nodes of sites whose nodes were discovered, that were not: new ones, or typing errors.
+        lacks: what was measured between sites and belongs to no one link that is declared.
     """
 
     estate: Estate
     disputes: tuple[Difference, ...]
     alone: tuple[str, ...] = ()
+    lacks: tuple[Lack, ...] = ()
 
 
-def complete(estate: Estate, *declared: Path, waiting: Waits = MappingProxyType({})) -> Completed:
+def complete(estate: Estate, *declared: Path, waiting: Pending = NOTHING) -> Completed:
     """Add what files declare, all together: their order changes nothing. Raises BAD_INPUT with every fault of the files, at its line.
 
     Args:
-        waiting: circuits of each site that are there as soon as their wiring is declared.
+        waiting: what is there as soon as one value of it is declared.
     """
     trees = _trees(declared)
     said = _together(trees)
     if not said:
-        return Completed(estate, ())
+        return Completed(estate, (), (), tuple(crossing_lacks(waiting.crossings)))
     drivers = driver_options()
     found = estate_data(estate, drivers=drivers)
     _call(found.get("workloads", {}), _at(said, "workloads"))
-    for site, circuits in waiting.items():
-        _wire(found["sites"][site], circuits, _at(said, "sites", site, "circuits"))
+    lacks = put_in(found, said, waiting)
     keeping, wanting = Merge(discovered_wins=True), Merge(discovered_wins=False)
     try:
         keep, want = keeping.merged(found, said), wanting.merged(found, said)
@@ -77,8 +74,8 @@ def complete(estate: Estate, *declared: Path, waiting: Waits = MappingProxyType(
         _refuse_disorder(found, keep, dict(reversed(trees.items())), trees)
     alone = tuple(_alone(estate, kept))
     if wanted is kept:
-        return Completed(kept, (), alone)
-    return Completed(kept, tuple(differences(estate_data(kept, drivers=drivers), estate_data(wanted, drivers=drivers))), alone)
+        return Completed(kept, (), alone, lacks)
+    return Completed(kept, tuple(differences(estate_data(kept, drivers=drivers), estate_data(wanted, drivers=drivers))), alone, lacks)
 
 
 def _trees(declared: Iterable[Path]) -> dict[str, Node]:
@@ -147,19 +144,6 @@ def _call(workloads: dict[str, Any], said: dict[str, Any]) -> None:
     for name, found in workloads.items():
         if any(isinstance(one, dict) and one.get("kind") is not None and fnmatchcase(name, key) for key, one in said.items()):
             del found["kind"]
-
-
-def _wire(site: dict[str, Any], waiting: Iterable[Waiting], said: dict[str, Any]) -> None:
-    """Put the circuits in whose wiring is declared."""
-    for one in waiting:
-        name = one.circuit.id
-        if name not in site.get("circuits", {}) and any(
-            "wiring" in value for key, value in said.items() if isinstance(value, dict) and fnmatchcase(name, key)
-        ):
-            data = to_file(one.circuit, shape_of(Circuit))
-            site.setdefault("circuits", {})[name] = {key: value for key, value in data.items() if key not in ("id", "wiring")}
-            if one.rack in site.get("racks", {}):
-                site["racks"][one.rack].setdefault("circuits", []).append(name)
 
 
 def _at(said: Any, *keys: str) -> dict[str, Any]:

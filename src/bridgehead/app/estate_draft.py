@@ -28,7 +28,8 @@ class Kept(msgspec.Struct, frozen=True):
     Attributes:
         written: whether the file is new or was overwritten.
         differences: from the file that was there to what was discovered; empty when there was none.
-        lacks: what planning needs and nobody said; empty where something was declared, since an assessment then knows it better.
+        lacks: what planning needs and nobody said; empty where something was declared, but for what was measured between sites,
+            since an assessment then knows it better.
         disputes: what was discovered (``before``, which stays) and declared (``after``) where they differ.
         alone: paths of sites and nodes that were declared and not discovered.
     """
@@ -57,7 +58,8 @@ def keep_estate(known: Mapping[SiteId, Knowledge], path: Path, *, force: bool, d
     alone: tuple[str, ...] = ()
     if declared:
         completed = complete(drawn.estate, *declared, waiting=drawn.waiting)
-        drawn, disputes, alone = Draft(completed.estate, ()), completed.disputes, completed.alone
+        drawn = Draft(completed.estate, completed.lacks)
+        disputes, alone = completed.disputes, completed.alone
     if before is not None:
         found = tuple(differences(estate_data(before, drivers=drivers), estate_data(drawn.estate, drivers=drivers)))
         if not force or not found:

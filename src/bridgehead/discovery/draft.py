@@ -9,7 +9,9 @@ parsers whatever their tool (a bare name where no unit stands):
 - ``node:*/gpu:*``: ``model``, ``pci-bus-id``, ``vbios-version``, ``nvlinks-active`` (how many)
 - ``node:*/nic:*``: ``rate`` (bit/s), ``link-layer`` (``infiniband`` or ``ethernet``), ``model``, ``firmware-version``, ``state``
   (``active`` or ``up`` when the link is there)
-- switches and adapters, as ``draft_fabric`` says; jobs and workloads, as ``draft_workloads`` says
+- ``node:*/gpu:*`` ``uuid``: two hosts that have one GPU are one host under two names, and neither is taken
+- switches and adapters, as ``draft_fabric`` says; jobs and workloads, as ``draft_workloads`` says; services, as ``draft_services`` says
+- mounts, as ``draft_stores`` says; results of tests, as ``draft_tests`` says; addresses, as ``draft_names`` says
 - ``site:*/rack:*``: ``units``, ``weight`` (kg), ``max-weight`` (kg), ``location``
 - ``site:*/panel:*/feed:*``: ``voltage`` (V), ``amperage`` (A), ``wiring`` (as in estates), ``status``, ``rack``
 - ``site:*/device:*`` (taken for the node of that name): ``rack``, ``position``, ``device-type``, ``weight`` (kg); and of
@@ -26,27 +28,46 @@ import msgspec
 
 from bridgehead.discovery.captures import same_host
 from bridgehead.discovery.draft_fabric import cabling
-from bridgehead.discovery.draft_hosts import Host, Place, node_of, place_of
+from bridgehead.discovery.draft_hosts import Host, Place, node_of, place_of, same_hosts
+from bridgehead.discovery.draft_names import Names, is_address
+from bridgehead.discovery.draft_names import Place as Home
 from bridgehead.discovery.draft_notes import Lack, Notes, Part, word
 from bridgehead.discovery.draft_rooms import Waiting, room_of
-from bridgehead.discovery.draft_workloads import workloads_of
+from bridgehead.discovery.draft_services import Offer, services_of
+from bridgehead.discovery.draft_stores import Unsized, stores_of
+from bridgehead.discovery.draft_tests import Crossing, results_of
+from bridgehead.discovery.draft_workloads import drawn_of
 from bridgehead.discovery.knowledge import NAMELESS, Knowledge
 from bridgehead.discovery.merge import natural
-from bridgehead.kernel.ids import SiteId, WorkloadId
-from bridgehead.model.equipment import Node
-from bridgehead.model.estate import Estate, Site, Workload
+from bridgehead.kernel.ids import ServiceId, SiteId, WorkloadId
+from bridgehead.model.equipment import Node, NodeId
+from bridgehead.model.estate import Estate, Service, Site, Workload
 from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Switch
 
 INFINIBAND: Final = FabricId(FabricKind.INFINIBAND.value)
 """What the fabric of InfiniBand scans is called until somebody names it."""
 
 
+class Pending(msgspec.Struct, frozen=True):
+    """What captures prove but for one value, without which an estate cannot hold it: it waits for somebody to declare that.
+
+    Attributes:
+        circuits: of each site, that wait for their wiring.
+        stores: of each site, that wait for their size.
+        crossings: what was received between sites, which belongs to the one link between them as soon as that is declared.
+    """
+
+    circuits: dict[SiteId, tuple[Waiting, ...]] = {}
+    stores: dict[SiteId, tuple[Unsized, ...]] = {}
+    crossings: tuple[Crossing, ...] = ()
+
+
 class Draft(msgspec.Struct, frozen=True):
-    """An estate of what is proved, and what it lacks. ``waiting``: circuits of each site that wait for their wiring."""
+    """An estate of what is proved, what it lacks, and what waits to be declared."""
 
     estate: Estate
     lacks: tuple[Lack, ...]
-    waiting: dict[SiteId, tuple[Waiting, ...]] = {}
+    waiting: Pending = Pending()
 
 
 def draft(known: Mapping[SiteId, Knowledge], *, name: str) -> Draft:
@@ -57,31 +78,85 @@ def draft(known: Mapping[SiteId, Knowledge], *, name: str) -> Draft:
     notes = Notes()
     sites: list[Site] = []
     lacks: list[Lack] = []
-    waiting: dict[SiteId, tuple[Waiting, ...]] = {}
-    workloads: list[Workload] = []
+    circuits: dict[SiteId, tuple[Waiting, ...]] = {}
+    stores: dict[SiteId, tuple[Unsized, ...]] = {}
+    offers: list[Offer] = []
+    all_drawn: list[_Drawn] = []
     for site, told in sorted(known.items()):
         drawn = _Ground(site, told).sites(notes)
         if len(drawn) == 1:
-            workloads += workloads_of(told, drawn[0][0].id, notes)
-        for found, unwired in drawn:
-            sites.append(found)
-            waiting |= {found.id: unwired} if unwired else {}
-            lacks += _site_lacks(found, nameless=NAMELESS in told)
-    general = [Lack("services, their endpoints and what they depend on", "their owners, and the proxies in front of them")]
-    if not workloads:
-        general.append(Lack("workloads", "squeue, sacct, or kubectl get pods; and their owners"))
-    if len(sites) != 1:
-        general.append(Lack("links between sites: rate, delay, carrier", "the carrier's contract, and iperf3 between the sites"))
-    ordered = tuple(sorted(sites, key=lambda one: (natural(one.id), one.id)))
-    return Draft(Estate(name=name, sites=ordered, workloads=_named_apart(workloads)), (*notes.lacks(), *lacks, *general), waiting)
-
-
-def _named_apart(workloads: Sequence[Workload]) -> tuple[Workload, ...]:
-    """Two sites may each have a job 12: then each has the name of its site before its own."""
-    uses = Counter(workload.id for workload in workloads)
-    return tuple(
-        one if uses[one.id] == 1 else msgspec.structs.replace(one, id=WorkloadId(f"{one.site}.{one.id}"[:63])) for one in workloads
+            workloads = drawn_of(told, drawn[0].site.id, notes)
+            ids = {subject: workload.id for subject, workload in workloads.items()}
+            offers.append(services_of(told, drawn[0].site.id, ids, tuple(workloads.values()), notes))
+        all_drawn += drawn
+        for one in drawn:
+            sites.append(one.site)
+            circuits |= {one.site.id: one.circuits} if one.circuits else {}
+            stores |= {one.site.id: one.stores} if one.stores else {}
+            lacks += _site_lacks(one.site, nameless=NAMELESS in told, stores=bool(one.site.stores or one.stores))
+    names = Names((Home(one.site.id, NodeId(host)) for one in all_drawn for host in one.hosts), known)
+    results = results_of(known, sites, names, notes)
+    tested = (msgspec.structs.replace(site, acceptance=results.acceptance.get(site.id, ())) for site in sites)
+    ordered = tuple(sorted(tested, key=lambda one: (natural(one.id), one.id)))
+    running, services = _named_apart(offers)
+    general = _general_lacks(services=bool(services), workloads=bool(running), sites=len(sites))
+    general += crossing_lacks(results.crossings)
+    return Draft(
+        Estate(name=name, sites=ordered, workloads=running, services=services),
+        (*notes.lacks(), *lacks, *general),
+        Pending(circuits, stores, results.crossings),
     )
+
+
+def crossing_lacks(crossings: Sequence[Crossing]) -> list[Lack]:
+    """What was received between sites, as something that lacks a link that it belongs to."""
+    what = "the one link between {0} and {1} over which {2:.3g} Gbit/s were received (iperf3): rate, carrier, path"
+    return [Lack(what.format(*one.between, one.received_bps / 1e9), "the carrier's contract; declare the link") for one in crossings]
+
+
+def _general_lacks(*, services: bool, workloads: bool, sites: int) -> list[Lack]:
+    lacks = []
+    if services:
+        lacks.append(Lack("what services and workloads depend on that their settings do not name", "their owners"))
+    else:
+        lacks.append(Lack("services, their endpoints and what they depend on", "their owners, and the proxies in front of them"))
+    if not workloads:
+        lacks.append(Lack("workloads", "squeue, sacct, or kubectl get pods; and their owners"))
+    if sites != 1:
+        lacks.append(Lack("links between sites: rate, delay, carrier", "the carrier's contract, and iperf3 between the sites"))
+    return lacks
+
+
+def _named_apart(offers: Sequence[Offer]) -> tuple[tuple[Workload, ...], tuple[Service, ...]]:
+    """Two sites may each have a job 12, or a service of one name: then each has the name of its site before its own."""
+    uses = Counter[str](workload.id for offer in offers for workload in offer.workloads)
+    uses.update(service.id for offer in offers for service in offer.services)
+    workloads: list[Workload] = []
+    services: list[Service] = []
+    for offer in offers:
+        sites: dict[str, SiteId] = {one.id: one.site for one in offer.workloads}
+        sites |= {one.id: one.sites[0] for one in offer.services}
+        name = {old: old if uses[old] == 1 else f"{site}.{old}"[:63] for old, site in sites.items()}
+        workloads += (
+            msgspec.structs.replace(one, id=WorkloadId(name[one.id]), needs=tuple(name[need] for need in one.needs))
+            for one in offer.workloads
+        )
+        services += (
+            msgspec.structs.replace(
+                one, id=ServiceId(name[one.id]), workload=None if one.workload is None else WorkloadId(name[one.workload])
+            )
+            for one in offer.services
+        )
+    return tuple(workloads), tuple(services)
+
+
+class _Drawn(msgspec.Struct, frozen=True):
+    """A site, all its hosts, and what of it waits for a value. ``hosts``: those too of which too little is known for a node."""
+
+    site: Site
+    hosts: tuple[str, ...]
+    circuits: tuple[Waiting, ...]
+    stores: tuple[Unsized, ...]
 
 
 class _Ground:
@@ -96,7 +171,7 @@ class _Ground:
             kind, _, rest = subject.partition(":")
             outer, _, inner = rest.partition("/")
             match kind:
-                case "node" if f"node:{outer}" != NAMELESS:
+                case "node" if f"node:{outer}" != NAMELESS and not is_address(outer):
                     self.hosts[outer].take(inner, part)
                 case "site":
                     self.inside[outer][inner] = part
@@ -104,11 +179,12 @@ class _Ground:
                     self.types[rest] = part
                 case _:
                     pass
+        self.hosts = defaultdict(Host, same_hosts(self.hosts))
         self.cabling = cabling(told, INFINIBAND)
         named = {outer for outer, paths in self.inside.items() if outer != "?" and any(paths)}
         self.names = sorted(named) if len(named) > 1 else []
 
-    def sites(self, notes: Notes) -> list[tuple[Site, tuple[Waiting, ...]]]:
+    def sites(self, notes: Notes) -> list[_Drawn]:
         """One, or one for each that the facts name."""
         placed: defaultdict[SiteId, list[tuple[str, Place]]] = defaultdict(list)
         index = self._devices()
@@ -122,9 +198,7 @@ class _Ground:
             notes.lack(self.site, "site of each switch, and so the switches themselves,", "the captures of each site by itself (--site)")
         return [self._one(site, placed[site], switches, notes) for site in sorted(ids)]
 
-    def _one(
-        self, site: SiteId, hosts: list[tuple[str, Place]], switches: tuple[Switch, ...], notes: Notes
-    ) -> tuple[Site, tuple[Waiting, ...]]:
+    def _one(self, site: SiteId, hosts: list[tuple[str, Place]], switches: tuple[Switch, ...], notes: Notes) -> _Drawn:
         fabrics: dict[FabricId, Fabric] = {}
         if switches:
             fabrics[INFINIBAND] = Fabric(id=INFINIBAND, kind=FabricKind.INFINIBAND, purpose=FabricPurpose.UNKNOWN)
@@ -133,10 +207,16 @@ class _Ground:
         room = room_of(paths, notes)
         racks = {rack.id for rack in room.racks}
         nodes: list[Node] = []
+        twins = self._twins()
         for host, place in hosts:
+            if host in twins:
+                what = f"name of its own: {twins[host]} has the same GPU, so both are one host, and so the node itself,"
+                notes.lack(host, what, "the folders' names, and --host")
+                continue
             known_place = place if place.rack in racks else msgspec.structs.replace(place, rack=None, position=None)
             node = node_of(host, self.hosts[host], known_place, fabrics, notes, leaves=leaves)
             nodes += [node] if node is not None else []
+        held = stores_of([self.hosts[host].itself for host, _ in hosts], site, notes)
         found = Site(
             id=site,
             sources=room.sources,
@@ -145,8 +225,17 @@ class _Ground:
             fabrics=tuple(fabrics[key] for key in sorted(fabrics)),
             switches=switches,
             nodes=tuple(nodes),
+            stores=held.stores,
         )
-        return found, room.waiting
+        return _Drawn(found, tuple(host for host, _ in hosts), room.waiting, held.unsized)
+
+    def _twins(self) -> dict[str, str]:
+        """Hosts that share a GPU with another host, and that one's name."""
+        holders: defaultdict[str, list[str]] = defaultdict(list)
+        for host in sorted(self.hosts):
+            for uuid in {word(part, "uuid") for part in self.hosts[host].parts["gpu"].values()} - {""}:
+                holders[uuid].append(host)
+        return {host: next(one for one in hosts if one != host) for hosts in holders.values() if len(hosts) > 1 for host in hosts}
 
     def _devices(self) -> dict[str, list[tuple[str, str, Part]]]:
         """Name, site and facts of devices by their first label in lower case."""
@@ -167,11 +256,12 @@ class _Ground:
         return SiteId(site) if site in self.names else self.site, part
 
 
-def _site_lacks(site: Site, *, nameless: bool) -> list[Lack]:
+def _site_lacks(site: Site, *, nameless: bool, stores: bool) -> list[Lack]:
     lacks = [
-        Lack(f"stores of {site.id}", "df and the mounts of a host, and the storage system's own figures"),
         Lack(f"cooling of {site.id}: loops, what they carry, what backs them up", "the site's operator"),
     ]
+    if not stores:
+        lacks.append(Lack(f"stores of {site.id}", "df and the mounts of a host, and the storage system's own figures"))
     if not site.circuits:
         settled_by = "the panel schedule, Redfish of the PDUs, or NetBox power feeds"
         lacks.append(Lack(f"circuits of {site.id}: voltage, current, wiring, feed", settled_by))
@@ -184,5 +274,5 @@ def _site_lacks(site: Site, *, nameless: bool) -> list[Lack]:
     if not site.nodes:
         lacks.append(Lack(f"nodes of {site.id}", "captured output in a folder per host; bridgehead collect makes it"))
     if nameless:
-        lacks.append(Lack(f"the host of some captures of {site.id}", "a folder per host, with a digit in its name, or --host"))
+        lacks.append(Lack(f"the host of some captures of {site.id}", "a folder per host, `hostname` in it, or --host"))
     return lacks

@@ -10,9 +10,11 @@ import msgspec
 
 from bridgehead.discovery.draft_fabric import leaf_of, rails
 from bridgehead.discovery.draft_notes import Notes, Part, disputed, known, number, whole, word
+from bridgehead.discovery.knowledge import Told
 from bridgehead.discovery.merge import natural
 from bridgehead.model.equipment import Node, NodeId
 from bridgehead.model.fabric import Fabric, FabricId, FabricKind, FabricPurpose, Nic, NicId, RackId, SwitchId
+from bridgehead.model.fact import Status
 
 _KINDS: Final = {"infiniband": FabricKind.INFINIBAND, "ethernet": FabricKind.ETHERNET}
 _UP: Final = {"active": True, "up": True, "down": False, "init": False, "polling": False, "disabled": False}
@@ -49,10 +51,40 @@ class Host:
         if "/" not in path:
             (self.parts[kind] if kind else self.own)[name] = part
 
+    def join(self, other: Host) -> None:
+        """Take what is told of the same host under its other name. What contradicts is in conflict."""
+        self.own[""] = _joined(self.itself, other.itself)
+        for kind, parts in other.parts.items():
+            for name, part in parts.items():
+                self.parts[kind][name] = _joined(self.parts[kind].get(name, {}), part)
+
     @property
     def itself(self) -> Part:
         """What is told of the host itself."""
         return self.own.get("", {})
+
+
+def _joined(one: Part, other: Part) -> Part:
+    both = {**other, **one}
+    for attribute in one.keys() & other.keys():
+        mine, its = one[attribute], other[attribute]
+        if mine.value is None and mine.status is not Status.CONFLICT:
+            both[attribute] = its
+        elif its.value is not None and its.value != mine.value:
+            both[attribute] = Told(None, Status.CONFLICT)
+    return both
+
+
+def same_hosts(hosts: dict[str, Host]) -> dict[str, Host]:
+    """Hosts by their shortest names: ``g1.example.com`` is ``g1`` where only one domain has a ``g1``."""
+    longer: defaultdict[str, list[str]] = defaultdict(list)
+    for name in hosts:
+        if "." in name:
+            longer[name.partition(".")[0]].append(name)
+    for short, names in longer.items():
+        if short in hosts and len(names) == 1:
+            hosts[short].join(hosts.pop(names[0]))
+    return hosts
 
 
 def node_of(
