@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
@@ -23,6 +24,7 @@ from bridgehead.vault.courier.gather import gather
 from bridgehead.vault.courier.layout import Manifest, share_key
 from bridgehead.vault.courier.pack import begin, write
 from bridgehead.vault.courier.receive import Received, receive
+from bridgehead.vault.records import encode
 
 TRAIN, HERE = WorkloadId("train"), SiteId("here")
 ME = Person("me")
@@ -369,3 +371,29 @@ def test_M9_3_after_the_courier_the_network_sends_only_the_rest(scene: Scene) ->
     assert copied.copied == (later,)
     assert copied.present == 2
     assert target.load(SnapshotId(later))["f2"] == b"later" * 100
+
+
+@pytest.mark.parametrize(
+    "change", [{"chunks": ("zz",)}, {"chunks": ("\u00e4" * 64,)}, {"root": "x"}, {"signature": "zz"}, {"public_key": ""}]
+)
+def test_a_manifest_of_nonsense_with_a_right_hash_counts_as_damaged_on_its_drive(scene: Scene, change: dict[str, object]) -> None:
+    """Found by the fuzzer."""
+    drives = scene.drives()
+    manifest = scene.pack(drives)
+    drives[0].blobs.delete("manifest.json")
+    drives[0].blobs.put_new("manifest.json", encode(msgspec.structs.replace(manifest, **change)))
+    scene.receive(drives)
+    scene.check_arrived()
+
+
+@pytest.mark.parametrize("change", [{"stripe_bytes": 0}, {"data": 0}, {"data": 300}, {"parity": -1}, {"total_bytes": -1}])
+def test_a_label_that_says_what_cannot_be_is_damage(scene: Scene, change: dict[str, object]) -> None:
+    (drive,) = scene.drives(1)
+    scene.pack([drive], parity=0)
+    label = drive.label()
+    assert label is not None
+    drive.blobs.delete("set.json")
+    head = msgspec.structs.replace(label.head, **change)
+    drive.blobs.put_new("set.json", encode(msgspec.structs.replace(label, head=head)))
+    with pytest.raises(Damaged, match=r"cannot be of a set of drives"):
+        gather([drive])

@@ -9,7 +9,7 @@ from typing import TypeVar
 from bridgehead.kernel.errors import NotFound, Permanent, PortError
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.ports.blobs import Blobs
-from bridgehead.vault.courier.layout import FORMAT, SET_KEY, DriveLabel
+from bridgehead.vault.courier.layout import FORMAT, SET_KEY, DriveLabel, is_possible
 from bridgehead.vault.objects import refuse
 from bridgehead.vault.records import Damaged, damaged, decode
 
@@ -37,6 +37,8 @@ class Drive:
                 subject=f"drive {self.name}",
                 remedy="Use the version of Bridgehead that packed it.",
             )
+        if not is_possible(label):
+            raise damaged(f"{SET_KEY} on drive {self.name}", "it says what cannot be of a set of drives")
         return label
 
     def put(self, key: str, data: bytes) -> bool:

@@ -163,8 +163,7 @@ def _manifest(head: SetHead, drives: dict[int, Drive]) -> Manifest:
             manifest = decode(data or b"", Manifest, key=MANIFEST_KEY)
         except Damaged:
             continue
-        sound = manifest.head == head_hash(head) and len(manifest.chunks) == head.chunks and root_of(manifest.chunks) == manifest.root
-        if sound and signature_holds(manifest.public_key, manifest.statement, manifest.signature):
+        if _is_sound(manifest, head) and signature_holds(manifest.public_key, manifest.statement, manifest.signature):
             return manifest
     if absent == len(drives):
         raise refuse(
@@ -182,6 +181,13 @@ def _manifest(head: SetHead, drives: dict[int, Drive]) -> Manifest:
 
 def _entries(head: SetHead, drives: dict[int, Drive]) -> tuple[Entry, ...]:
     return tuple(entry for part in head.parts for entry in read_part(_anywhere(head, drives, part_key(part), part)))
+
+
+def _is_sound(manifest: Manifest, head: SetHead) -> bool:
+    try:
+        return manifest.head == head_hash(head) and len(manifest.chunks) == head.chunks and root_of(manifest.chunks) == manifest.root
+    except ValueError:  # hashes that are none
+        return False
 
 
 def _on_all(head: SetHead, drives: dict[int, Drive], key: str) -> str:

@@ -21,7 +21,9 @@ import msgspec
 
 from bridgehead.kernel.encoding import canonical
 from bridgehead.kernel.hashing import block_hash, document_hash
+from bridgehead.vault.courier.erasure import MAX_SHARES
 from bridgehead.vault.layout import DATA_PREFIX, INDEX_PREFIX, SNAPSHOTS_PREFIX, VAULT_KEY
+from bridgehead.vault.records import damaged
 
 FORMAT: Final = 1
 SET_KEY: Final = "set.json"
@@ -126,8 +128,15 @@ def head_hash(head: SetHead) -> str:
     return document_hash(head)
 
 
+def is_possible(label: DriveLabel) -> bool:
+    """Whether what a label says can be: whoever writes to a drive can make its hash right."""
+    head = label.head
+    numbers = head.data >= 1 and head.parity >= 0 and head.stripe_bytes >= 1 and head.total_bytes >= 0 and head.objects >= 0
+    return numbers and head.drives <= MAX_SHARES and 1 <= label.number <= head.drives
+
+
 def root_of(chunks: Iterable[str]) -> str:
-    """The root of the hash tree."""
+    """The root of the hash tree. Raises ValueError for hashes that are none."""
     return block_hash(b"".join(bytes.fromhex(chunk) for chunk in chunks))
 
 
@@ -158,8 +167,14 @@ def list_parts(entries: Sequence[Entry]) -> list[bytes]:
 
 
 def read_part(data: bytes) -> list[Entry]:
-    """One part back. Raises msgspec.MsgspecError."""
-    return msgspec.json.decode(data, type=list[Entry])
+    """One part back. Raises Damaged."""
+    try:
+        entries = msgspec.json.decode(data, type=list[Entry])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise damaged(part_key(block_hash(data)), f"the list of objects cannot be read ({error})") from error
+    if any(entry.size_bytes < 0 for entry in entries):
+        raise damaged(part_key(block_hash(data)), "the list of objects names one of less than no bytes")
+    return entries
 
 
 def travels(key: str) -> bool:
