@@ -34,7 +34,5 @@ def estate(
     for path in write_example(made, output):
         print(f"wrote {path}")
     site = made.estate.sites[0]
-    print(
-        f"{site.gpus:,} GPUs in {len(site.racks)} racks, {len(made.estate.workloads)} workloads; next: bridgehead plan make {output}/estate.yaml "
-        f"{output}/policy.yaml -o {output}/plan.yaml"
-    )
+    print(f"{site.gpus:,} GPUs in {len(site.racks)} racks, {len(made.estate.workloads)} workloads")
+    print(f"next: bridgehead plan make {output}/estate.yaml {output}/policy.yaml -o {output}/plan.yaml")
