@@ -207,7 +207,9 @@ def _deadline_s(state: st.RunState, plan_step: Step, step: st.StepState) -> floa
         limit_s = plan_step.undo_deadline_s if isinstance(plan_step, ActionStep) else 0.0
     else:
         limit_s = plan_step.hold_s if isinstance(plan_step, HoldStep) else plan_step.deadline_s
-    return step.started_s + limit_s + state.paused_total_s - step.paused_before_s
+    deadline_s = step.started_s + limit_s + state.paused_total_s - step.paused_before_s
+    until_s = plan_step.until_s if isinstance(plan_step, HoldStep) else None
+    return deadline_s if until_s is None else max(deadline_s, until_s)
 
 
 def _reason(state: st.RunState) -> str:

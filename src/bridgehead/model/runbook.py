@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from bridgehead.kernel.ids import Person, ServiceId, SiteId, StepId
+from bridgehead.kernel.moment import Moment
 
 
 class OnBreach(enum.StrEnum):
@@ -123,7 +124,11 @@ class ApprovalStep(msgspec.Struct, frozen=True, tag="approval", tag_field="kind"
 
 
 class TaskStep(msgspec.Struct, frozen=True, tag="task", tag_field="kind"):
-    """Done by a person, who signs it off with evidence for each item of the checklist."""
+    """Done by a person, who signs it off with evidence for each item of the checklist.
+
+    Attributes:
+        due_s: when it is planned to be signed off. Nothing happens then: people read it, and simulations sign off at that moment.
+    """
 
     id: StepId
     owner: Person
@@ -133,15 +138,21 @@ class TaskStep(msgspec.Struct, frozen=True, tag="task", tag_field="kind"):
     undo_checklist: tuple[str, ...] = ()
     """What the owner does when a rollback passes through; empty means that nothing needs undoing."""
     title: str = ""
+    due_s: Moment | None = None
 
 
 class HoldStep(msgspec.Struct, frozen=True, tag="hold", tag_field="kind"):
-    """Waits a fixed time (acclimatisation, soak)."""
+    """Waits a fixed time (acclimatisation, soak), or until a moment (a window), or for both.
+
+    Attributes:
+        until_s: it is not over before this moment. A pause does not move it: windows do not wait.
+    """
 
     id: StepId
     hold_s: float
     needs: tuple[StepId, ...] = ()
     title: str = ""
+    until_s: Moment | None = None
 
 
 Step = ActionStep | GateStep | ApprovalStep | TaskStep | HoldStep

@@ -140,6 +140,8 @@ def _step_forward(state: st.RunState, step_id: StepId, flight: Flight | None, no
         case st.Holding():
             assert isinstance(plan_step, HoldStep)
             end_s = _deadline(state, step.started_s, step.paused_before_s, plan_step.hold_s)
+            if plan_step.until_s is not None:
+                end_s = max(end_s, plan_step.until_s)
             return _records(ev.StepDone(now_s, step_id)) if now_s >= end_s else Decision((), (), end_s)
         case _:
             return Decision((), (), math.inf)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from bridgehead.kernel.ids import Person, ServiceId, SiteId, StepId
+from bridgehead.kernel.moment import Moment
 from bridgehead.kernel.quantity import Seconds
 from bridgehead.kernel.shape import ByKey
 from bridgehead.model.runbook import OnBreach, OnNoData, Retry
@@ -149,10 +150,12 @@ class TaskEntry(_Entry, frozen=True, kw_only=True):
 
     Attributes:
         deadline_s: the task fails when it is not signed off by then.
+        due_s: when it is planned to be signed off; for people, nothing happens then.
     """
 
     task: TaskBody
     deadline_s: Seconds
+    due_s: Moment | None = None
 
 
 class HoldEntry(_Entry, frozen=True, kw_only=True):
@@ -160,9 +163,11 @@ class HoldEntry(_Entry, frozen=True, kw_only=True):
 
     Attributes:
         hold_s: how long.
+        until_s: it is not over before this moment.
     """
 
     hold_s: Seconds
+    until_s: Moment | None = None
 
 
 Entry = Annotated[

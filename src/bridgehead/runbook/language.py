@@ -149,10 +149,10 @@ def _step(entry: filing.Entry) -> Step:
         case filing.TaskEntry(task=task):
             return TaskStep(
                 id=entry.id, owner=task.owner, checklist=task.checklist, deadline_s=entry.deadline_s, needs=entry.needs,
-                undo_checklist=task.undo_checklist, title=entry.title,
+                undo_checklist=task.undo_checklist, title=entry.title, due_s=entry.due_s,
             )  # fmt: skip
         case filing.HoldEntry():
-            return HoldStep(id=entry.id, hold_s=entry.hold_s, needs=entry.needs, title=entry.title)
+            return HoldStep(id=entry.id, hold_s=entry.hold_s, needs=entry.needs, title=entry.title, until_s=entry.until_s)
         case _:
             assert_never(entry)
 
@@ -187,8 +187,8 @@ def _entry(step: Step) -> filing.Entry:
             return filing.ApprovalEntry(id=step.id, title=step.title, needs=step.needs, approval=approval, deadline_s=step.deadline_s)
         case TaskStep():
             task = filing.TaskBody(step.owner, step.checklist, step.undo_checklist)
-            return filing.TaskEntry(id=step.id, title=step.title, needs=step.needs, task=task, deadline_s=step.deadline_s)
+            return filing.TaskEntry(id=step.id, title=step.title, needs=step.needs, task=task, deadline_s=step.deadline_s, due_s=step.due_s)
         case HoldStep():
-            return filing.HoldEntry(id=step.id, title=step.title, needs=step.needs, hold_s=step.hold_s)
+            return filing.HoldEntry(id=step.id, title=step.title, needs=step.needs, hold_s=step.hold_s, until_s=step.until_s)
         case _:
             assert_never(step)

@@ -76,7 +76,7 @@ def _step(step: Step, actions: ActionTypes, undoable: Collection[str]) -> list[F
         case TaskStep():
             return [*_deadline(step, step.deadline_s), *_task(step)]
         case HoldStep():
-            return _deadline(step, step.hold_s, field="hold")
+            return [] if step.until_s is not None and step.hold_s == 0 else _deadline(step, step.hold_s, field="hold")
         case _:
             assert_never(step)
 
