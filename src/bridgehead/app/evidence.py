@@ -18,6 +18,7 @@ from bridgehead.discovery.packing import unpack
 from bridgehead.model.fact import Fact, Source, Status, Value
 
 _ENCODER: Final = msgspec.json.Encoder()
+_KNOWLEDGE: Final = msgspec.msgpack.Decoder(list[tuple[str, Knowledge]])
 FACTS_FILE: Final = "facts file"
 FACTS_BEGIN: Final = (b'{"subject":', b'{"summary":')
 """How a facts file begins."""
@@ -74,7 +75,8 @@ class _Digest(msgspec.Struct, frozen=True):
     by_tool: Counter[str]
     conflicts: list[str]
     hostless: int
-    knowledge: list[tuple[str, Knowledge]]
+    knowledge: bytes
+    """Packed: pickling it takes as long as all else."""
 
 
 def views_of(found: Discovery) -> Iterator[tuple[str, tuple[View, ...]]]:
@@ -99,7 +101,7 @@ def read_out(found: Discovery, *, lines: Callable[[bytes], object] | None = None
         by_tool += digest.by_tool
         conflicts += digest.conflicts
         hostless += digest.hostless
-        for site, known in digest.knowledge:
+        for site, known in _KNOWLEDGE.decode(digest.knowledge):
             knowledge.setdefault(site, {}).update(known)
     return Told(
         by_status.total(),
@@ -138,7 +140,8 @@ def _digest(groups: tuple[Group, ...]) -> _Digest:
             elif statuses[-1] is Status.CONFLICT:
                 conflicts.append(conflict_words(view or view_of(subject, attribute, facts), site=group.site))
         knowledge.append((group.site, known_of(kept)))
-    return _Digest(_ENCODER.encode_lines(lines), Counter(statuses), Counter(tools), conflicts, hostless, knowledge)
+    packed = msgspec.msgpack.encode(knowledge)
+    return _Digest(_ENCODER.encode_lines(lines), Counter(statuses), Counter(tools), conflicts, hostless, packed)
 
 
 def _line_of(fact: Fact, site: str) -> FactLine:

@@ -79,7 +79,7 @@ def grouped(facts: Iterable[Fact]) -> Iterator[tuple[str, str, list[Fact]]]:
         else:
             attributes[fact.attribute] = [fact]
     for subject, attributes in sorted(subjects.items(), key=_place):
-        for attribute in sorted(attributes, key=_natural_and_text):
+        for attribute in _ordered(tuple(attributes)):
             yield subject, attribute, attributes[attribute]
 
 
@@ -167,6 +167,12 @@ def _sort_value(value: Value) -> tuple[str, float, str]:
 
 def _place(item: tuple[str, object]) -> tuple[object, ...]:
     return (tuple(natural(part) for part in item[0].split("/")), item[0])
+
+
+@lru_cache(maxsize=1 << 12)
+def _ordered(attributes: tuple[str, ...]) -> tuple[str, ...]:
+    """Sorted; things of one kind have the same attributes."""
+    return tuple(sorted(attributes, key=_natural_and_text))
 
 
 @lru_cache(maxsize=1 << 16)
