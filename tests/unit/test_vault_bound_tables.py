@@ -39,7 +39,7 @@ def opened(folder: Path) -> Vault:
 
 def saved(vault: Vault, step: int) -> tuple[SnapshotId, bytes, Path]:
     """A snapshot of one block, and its pack."""
-    root = Path(vault.place.objects.blobs._blobs._root)  # type: ignore[attr-defined]
+    root = Path(vault.place.objects.blobs._blobs._root)  # type: ignore[attr-defined]  # the folder below the sealed store
     before = set((root / "data").glob("*/*"))
     content = os.urandom(100_000)
     found = vault.save({"w.bin": content}, workload=TRAIN, step=step, epoch=Epoch(0), site=SiteId("a")).id
@@ -111,7 +111,7 @@ def test_feature_that_was_taken_out_of_vault_json_shows(tmp_path: Path) -> None:
     vault = made(tmp_path, bound=True)
     _, _, pack = saved(vault, 1)
     data = pack.read_bytes()
-    _, other = keys.sealed(vault.place.objects.blobs, vault.ring, binds_tables=False)  # type: ignore[arg-type]
+    _, other = keys.sealed(vault.place.objects.blobs, vault.ring, binds_tables=False)  # type: ignore[arg-type]  # a sealed vault has one
     with pytest.raises(Damaged, match="table cannot be read"):
         read_table(pack.name, len(data), lambda offset, size: data[offset : offset + size], other)
 
