@@ -7,11 +7,12 @@ from importlib import import_module
 
 import pytest
 
+from bridgehead.assess import interconnect
 from bridgehead.assess.fabric_math import oversubscription
 from bridgehead.assess.scope import Scope
 from bridgehead.assess.version import older, plain
 from bridgehead.model.estatefile import read_estate
-from bridgehead.model.finding import Finding
+from bridgehead.model.finding import Finding, FindingStatus
 from bridgehead.model.policy import read_policy
 
 SAMPLE = (
@@ -234,3 +235,11 @@ def test_ten_thousand_gpus_are_judged_in_seconds() -> None:
     assert time.process_time() - begun < 8, "10 s are allowed for all families together"
     assert one(found, "FAB-BANDWIDTH").status == "pass"
     assert one(found, "FAB-RAILS").status == "pass"
+
+
+def test_D09_nodes_of_one_chassis_with_other_gpus_are_no_siblings() -> None:
+    nodes = "{n1: {model: X, gpus: 4, gpu_model: H100}, n2: {model: X, gpus: 8, gpu_model: A100}, n3: {model: X, gpus: 7, gpu_model: A100}}"
+    estate = read_estate(f"estate: e\nsites:\n  b:\n    nodes: {nodes}\n", file="e.yaml")
+    policy = read_policy("policy: p\nsource: a\ntarget: b\n", file="p.yaml")
+    found = list(interconnect.GPUS.run(Scope(estate, policy, source=None, target=estate.sites[0])))
+    assert {one.subject for one in found if one.status is FindingStatus.FAIL} == {"b/node:n3"}

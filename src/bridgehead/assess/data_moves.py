@@ -34,6 +34,9 @@ def _checkpoints(scope: Scope) -> Iterator[Finding]:
         return
     window = max(pieces)
     case.take("window", window, "s", "policy.windows.*")
+    if not scope.links:
+        yield case.unknown("no line is described that could bring checkpoints over", measurement="describe the lines between the sites")
+        return
     case.take("factor", NEED_FACTOR, "", "requirement M8.3", origin=Origin.DEFAULT)
     total = sum(size for size in sizes.values() if size is not None)
     need = needed_bps(total, window_s=window)
@@ -46,9 +49,6 @@ def _checkpoints(scope: Scope) -> Iterator[Finding]:
         f"{size} of checkpoints{kind} in {shown(window, Dimension.DURATION)} need"
         f" {shown(bare, Dimension.RATE)}, with 30 % {shown(need, Dimension.RATE)}; the lines leave {shown(free, Dimension.RATE)}"
     )
-    if not scope.links:
-        yield case.unknown(f"{text}, since no line is described", measurement="describe the lines between the sites")
-        return
     ask = "; ".join(([SIZES] if unknown else []) + [RATES])
     remedy = "replicate ahead so that only the last change goes within the window, add bandwidth, or give more time"
     yield case.at_least(free, need, "bit/s", text, remedy=remedy, measurement=ask)

@@ -79,7 +79,7 @@ def _balance(scope: Scope) -> Iterator[Finding]:
                 yield case.holds(False, text, remedy="keep nodes that differ in a partition of their own (P1)")
             elif None in classes or not model or "" in groups:
                 ask = "read GPU model, memory and adapters of each node (nvidia-smi -L, dmidecode, ibv_devinfo)"
-                yield case.unknown(f"{feature} is not known at {few(classes.get(None, group))}", measurement=ask)
+                yield case.unknown(f"{feature}: not known at {few(classes.get(None, group))}", measurement=ask)
             else:
                 yield case.holds(True, f"{feature}: {next(iter(known))} at all {len(group)} nodes", remedy="")
 

@@ -32,12 +32,18 @@ def links_by_model(gpu_model: str) -> int | None:
     return next((count for pattern, count in _NVLINKS if pattern.search(gpu_model)), None)
 
 
-def _siblings(nodes: Iterable[Placed]) -> dict[str, list[Placed]]:
-    found: defaultdict[str, list[Placed]] = defaultdict(list)
+def _siblings(nodes: Iterable[Placed]) -> dict[tuple[str, str], list[Placed]]:
+    """By model and GPU model, the nodes that should be alike; one whose GPU model nobody knows may be like any of its model."""
+    found: defaultdict[str, defaultdict[str, list[Placed]]] = defaultdict(lambda: defaultdict(list))
     for placed in nodes:
         if placed.node.model:
-            found[placed.node.model].append(placed)
-    return dict(sorted(found.items()))
+            found[placed.node.model][placed.node.gpu_model].append(placed)
+    groups: dict[tuple[str, str], list[Placed]] = {}
+    for model, kinds in sorted(found.items()):
+        for kind, own in sorted(kinds.items()):
+            others = [one for name, held in kinds.items() if (not kind or not name) and name != kind for one in held]
+            groups[model, kind] = [*own, *others]
+    return groups
 
 
 def _with_gpus(scope: Scope) -> tuple[Placed, ...]:
@@ -61,7 +67,7 @@ def _gpus(scope: Scope) -> Iterator[Finding]:
     siblings = _siblings(nodes)
     failed = False
     for placed in nodes:
-        others = siblings.get(placed.node.model, [placed])
+        others = siblings.get((placed.node.model, placed.node.gpu_model), [placed])
         expected = placed.node.gpus_expected
         most = max(max(one.node.gpus, one.node.gpus_expected or 0) for one in others) if expected is None else expected
         if placed.node.gpus >= most:
@@ -143,10 +149,10 @@ def _adapters(scope: Scope) -> Iterator[Finding]:
     found = {placed.subject: _compute(placed) for placed in nodes}
     failed, unknown = False, []
     nameless = any(not placed.node.model for placed in nodes)
-    for group in _siblings(nodes).values():
+    for (_, kind), group in _siblings(nodes).items():
         counts = Counter(name for placed in group for name in {nic.id for nic in found[placed.subject]})
         most = max(len(found[placed.subject]) for placed in group)
-        for placed in group:
+        for placed in (one for one in group if one.node.gpu_model == kind):
             nics = found[placed.subject]
             if len(nics) < most:
                 failed = True
@@ -191,7 +197,8 @@ GPUS = Check(
     "INT-GPUS",
     "Has each node all its GPUs?",
     ("M2", "M5.1"),
-    "GPUs that the driver counts >= those that it was built with; where nobody said, those of its siblings, which prove no pass (D09)",
+    "GPUs that the driver counts >= those that it was built with; where nobody said, those of its siblings (same model and "
+    "GPU), which prove no pass (D09)",
     _gpus,
 )
 NVLINKS = Check(
@@ -205,7 +212,7 @@ ADAPTERS = Check(
     "INT-ADAPTERS",
     "Has each node all its compute adapters?",
     ("M2", "M5.1"),
-    "compute adapters >= those of its siblings (nodes of one model; D01, D09)",
+    "compute adapters >= those of its siblings (nodes of one model with the same GPU; D01, D09)",
     _adapters,
 )
 LINK_STATE = Check("INT-LINKS-UP", "Are the links of all compute adapters up?", ("M2",), "each compute adapter is active (M2)", _link_state)

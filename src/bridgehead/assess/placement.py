@@ -184,7 +184,8 @@ def _kinds(scope: Scope) -> list[tuple[Kind, list[Node]]]:
     for (model, supplies, needed, units), nodes in sorted(groups.items()):
         nodes.sort(key=lambda node: node.id)
         loads = sorted((load.low_w if dc else load.low_w / load.power_factor) for load in map(load_of, nodes))
-        name = model or f"nodes like {nodes[0].id}"
+        shared = sum(other == model for other, *_ in groups) > 1
+        name = (f"{model} of {units or 'unknown'} U" if shared else model) or f"nodes like {nodes[0].id}"
         found.append(
             (Kind(name, tuple(loads), supplies or None, needed or None, units, min(node.weight_kg or 0.0 for node in nodes)), nodes)
         )

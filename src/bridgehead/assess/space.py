@@ -90,7 +90,10 @@ def _floors(scope: Scope) -> Iterator[Finding]:
         area = case.take("area", rack.footprint_m2, "m2", f"sites.{site.id}.racks.{rack.id}.footprint_m2")
         weight, complete = _weighed(case, site, rack, nodes)
         if carries is None or area is None:
-            yield case.unknown(f"nobody knows whether the floor carries rack {rack.id} ({_kg(weight)})", measurement=asking.FLOOR)
+            yield case.unknown(
+                f"nobody knows whether the floor carries rack {rack.id}{f' (at least {_kg(weight)})' if weight else ''}",
+                measurement=asking.FLOOR,
+            )
             continue
         load = weight / area
         text = f"rack {rack.id} loads the floor with {load:,.0f} kg/m2, and it carries {carries:,.0f} kg/m2"
