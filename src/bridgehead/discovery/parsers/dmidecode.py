@@ -125,7 +125,7 @@ def _blocks(capture: Capture, say: Statements) -> list[_Block]:
     open_block: _Block | None = None
     lines = capture.lines
     for number, raw in enumerate(lines, 1):
-        if found := _HANDLE.fullmatch(raw.rstrip()):
+        if raw.startswith("Handle") and (found := _HANDLE.fullmatch(raw.rstrip())):
             open_block = _Block(found[1], int(found[2]), number)
             blocks.append(open_block)
         elif open_block is not None and not raw.strip():
