@@ -1,4 +1,4 @@
-"""Plan: what moves when, in full (M7.1 to M7.5). Immutable; made by the planner or by hand, judged by a checker that shares no code with it.
+"""Plan: what moves when, in full (M7.1 to M7.5). Immutable; made by the planner or by hand, judged by a checker without its code.
 
 Moments are seconds since the Unix epoch; periods hold from ``begins_s`` up to, and without, ``ends_s``. The rules that every plan must
 keep are in ``docs/reference/plan-files.md``; each has a code there, and the checker names the codes.
