@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,11 @@ def test_a_cut_line_gives_nothing() -> None:
     parsed = parse("Temp             | 0Eh | ok  |  3.1 | 41 degrees C\nTemp             | 0Fh | ok  |  3.2 | 4")
     assert [one.subject for one in parsed.facts if one.attribute == "temperature"] == ["node:h1/sensor:Temp"]
     assert "may be cut off" in parsed.skipped[0].reason
+
+
+def test_a_long_run_of_blanks_is_looked_through_once() -> None:
+    text = "".join(f"Temp | {' ' * blanks}x\n" for blanks in (100_000, 100_000, 100_000))
+    began_s = time.process_time()
+    PARSER.recognises(text[: 64 << 10].encode())
+    assert parse(text).facts == ()
+    assert time.process_time() - began_s < 2  # as long as a minute when each blank was tried with each other

@@ -22,7 +22,8 @@ _KNOWLEDGE: Final = msgspec.msgpack.Decoder(list[tuple[str, Knowledge]])
 FACTS_FILE: Final = "facts file"
 FACTS_BEGIN: Final = (b'{"subject":', b'{"summary":')
 """How a facts file begins."""
-_GROUPS_AT_ONCE: Final = 4
+_PIECE_BYTES: Final = 64 << 10
+"""Packed facts that a process reads out at a time: some hosts, or hundreds of adapters that a scan names."""
 _WORTH_GROUPS: Final = 64
 _NO_HOST: Final = "node:?"
 
@@ -93,8 +94,7 @@ def read_out(found: Discovery, *, lines: Callable[[bytes], object] | None = None
     hostless = 0
     knowledge: dict[str, Knowledge] = {}
     jobs = found.jobs if len(found.groups) >= _WORTH_GROUPS else 1
-    pieces = (found.groups[start : start + _GROUPS_AT_ONCE] for start in range(0, len(found.groups), _GROUPS_AT_ONCE))
-    for digest in spread(_digest, pieces, jobs=jobs):
+    for digest in spread(_digest, _pieces(found.groups), jobs=jobs):
         if lines is not None:
             lines(digest.lines)
         by_status += digest.by_status
@@ -111,6 +111,19 @@ def read_out(found: Discovery, *, lines: Callable[[bytes], object] | None = None
         hostless,
         knowledge,
     )
+
+
+def _pieces(groups: tuple[Group, ...]) -> Iterator[tuple[Group, ...]]:
+    piece: list[Group] = []
+    size_bytes = 0
+    for group in groups:
+        piece.append(group)
+        size_bytes += sum(map(len, group.parts))
+        if size_bytes >= _PIECE_BYTES:
+            yield tuple(piece)
+            piece, size_bytes = [], 0
+    if piece:
+        yield tuple(piece)
 
 
 def _digest(groups: tuple[Group, ...]) -> _Digest:

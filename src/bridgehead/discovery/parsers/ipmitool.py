@@ -10,7 +10,10 @@ from bridgehead.discovery.parsing import Capture, Parsed, Parser, Statements, Yi
 from bridgehead.discovery.tables import path_part
 
 _UNIT_WORDS: Final = r"degrees [CF]|RPM|Volts|Watts|Amps|percent|discrete|unspecified|CFM|Joules|Hz|seconds?"
-_SENSOR: Final = re.compile(rf"[^|\n]{{1,64}}\| *[\w.+-]* *\| *(?:{_UNIT_WORDS})? *\| *\w* *(?:\|[^|\n]{{0,24}}){{6}}", re.ASCII)
+# No two runs of blanks stand side by side, so that a long one is looked through once.
+_SENSOR: Final = re.compile(
+    rf"[^|\n]{{1,64}}\| *(?:[\w.+-]+ *)?\| *(?:(?:{_UNIT_WORDS}) *)?\| *(?:\w+ *)?(?:\|[^|\n]{{0,24}}){{6}}", re.ASCII
+)
 _STATUS: Final = r"ok|ns|nc|cr|nr|lnc|lcr|lnr|unc|ucr|unr|us|\w{2,3}"
 _SDR: Final = re.compile(rf"[^|\n]{{1,64}}\| *[^|\n]{{1,64}}\| *(?:{_STATUS}) *", re.ASCII)
 _ELIST: Final = re.compile(
