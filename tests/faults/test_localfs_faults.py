@@ -38,7 +38,7 @@ def leftovers(root: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("call", ["open", "write", "fsync", "link"])
+@pytest.mark.parametrize("call", ["open", "pwrite", "fsync", "link"])
 def test_V19_no_space_at_any_call_leaves_nothing(
     blobs: LocalBlobs, root: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: str
 ) -> None:
@@ -53,7 +53,7 @@ def test_V19_no_space_at_any_call_leaves_nothing(
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
-@pytest.mark.parametrize("call", ["write", "fsync", "link"])
+@pytest.mark.parametrize("call", ["pwrite", "fsync", "link"])
 def test_V21_error_that_may_pass_is_transient(blobs: LocalBlobs, root: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: str) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, call, failing(code))
@@ -75,11 +75,11 @@ def test_folder_that_cannot_be_synced_leaves_doubt(blobs: LocalBlobs, monkeypatc
 
 
 def test_short_writes_are_continued(blobs: LocalBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.write
+    real = os.pwrite
     value = os.urandom(10_000)
     calls = []
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda fd, data: calls.append(1) or real(fd, bytes(data[:777])))
+        patch.setattr(os, "pwrite", lambda fd, data, at: calls.append(1) or real(fd, bytes(data[:777]), at))
         assert blobs.put_new("folder/new", value)
     assert len(calls) == 13
     assert blobs.get("folder/new") == value

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bridgehead.host.direct import write_all
 from bridgehead.host.durable import begin_writing, sync_file_system
 from bridgehead.kernel.errors import Conflict, Permanent, Transient
 from bridgehead.kernel.quantity import format_bytes
@@ -171,13 +172,9 @@ class Landing:
             raise _permanent(self._to, happened, "Free space and repeat, or restore to another disk.")
 
     def _write_block(self, file: FileEntry, ref: BlockRef, data: bytes) -> None:
-        left = memoryview(data)
-        at = ref.offset_bytes
         descriptor = os.open(self._path(file), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            while len(left) > 0:
-                count = os.pwrite(descriptor, left, at)
-                left, at = left[count:], at + count
+            write_all(descriptor, data, ref.offset_bytes)
             if self._sync:
                 begin_writing(descriptor, ref.offset_bytes, len(data))
         finally:

@@ -15,6 +15,7 @@ import msgspec
 
 from bridgehead.drivers.localfs.faults import in_doubt, translated
 from bridgehead.drivers.localfs.folders import Folders, sync_folder
+from bridgehead.host.direct import write_all
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
 from bridgehead.kernel.hashing import stream_hash
 from bridgehead.ports.blobkeys import checked_key, checked_prefix, is_segment
@@ -172,9 +173,7 @@ class LocalBlobs:
         path = os.path.join(self._scratch_folder(), f"{next(self._counter)}")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            left = memoryview(data).cast("B")
-            while len(left) > 0:  # a write may be short
-                left = left[os.write(descriptor, left) :]
+            write_all(descriptor, data, 0)
             os.fsync(descriptor)
         except BaseException:
             os.unlink(path)
