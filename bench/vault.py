@@ -349,7 +349,9 @@ before, without the start of Python. CPU time is that of all threads. Restic enc
 Restic and borg do not wait for the disk when they restore, so `--no-sync` is beside them; *on disk* is what our restores do by default, and
 theirs with `sync -f` after them. Memory is of the largest process. Pages that a virtual machine touches for the first time are slow, for
 every tool: the restore without waiting comes first in each round and pays for it, so the two columns of restores are not to be compared.
-Where *copy and sync* is less than three times as quick as the quickest peer, nothing that reads, hashes and writes can be."""
+Where *copy and sync* is less than three times as quick as the quickest peer, nothing that reads, hashes and writes through the page cache
+can be. Bridgehead writes packs and restored files past it where the file system can: they are then read from the disk, not from memory, by
+whoever reads them next. Its modules are compiled before, as an installation does."""
 
 if __name__ == "__main__":
     main()

@@ -94,7 +94,13 @@ class Tool:
 
 
 class Bridgehead(Tool):
+    """Its modules are compiled by the first command and found so by the others, as after an installation."""
+
     name = "bridgehead"
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home / "compiled")}
 
     def make(self, repository: Path) -> None:
         run(*BRIDGEHEAD, "init", repository, at=self.home, environment=self.environment)
@@ -121,7 +127,7 @@ class SealedBridgehead(Bridgehead):
 
     def __init__(self, home: Path) -> None:
         super().__init__(home)
-        self.environment = {"BRIDGEHEAD_PASSPHRASE": PASSWORD}
+        self.environment = {**self.environment, "BRIDGEHEAD_PASSPHRASE": PASSWORD}
 
 
 class Restic(Tool):
