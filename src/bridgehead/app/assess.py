@@ -174,7 +174,8 @@ def margin_words(margin: float | None) -> str:
     return f"{margin * 100:+.0f} %" if abs(margin) >= 1 else f"{margin * 100:+.1f} %"
 
 
-_BY_BASE = {measure.base: dimension for dimension, measure in MEASURES.items() if dimension is not Dimension.SHARE}
+_BY_BASE = {measure.base: dimension for dimension, measure in MEASURES.items() if dimension not in (Dimension.SHARE, Dimension.TEMPERATURE)}
+"""A temperature comes in °C and is shown as it is; K is a difference."""
 
 
 def _ends(estate: Estate, policy: Policy | None, source: str, target: str) -> tuple[Site | None, Site]:

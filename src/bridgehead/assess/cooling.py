@@ -128,6 +128,7 @@ def _enough_flow(site: Site, loop: Loop, heat: Heat) -> Finding:
         pressure = None if altitude_m is None else pressure_ratio(altitude_m)
         if pressure is None:
             return case.unknown(f"air loop {loop.id}: nobody knows how thin the air of {site.id} is", measurement=asking.ALTITUDE)
+        case.take("pressure ratio", pressure, "", "rules section 4", origin=Origin.DERIVED)
     if not rise_k or designed is None:
         return case.unknown(f"nobody knows whether {loop.kind} loop {loop.id} moves enough", measurement=asking.LOOP_FLOW)
     per_w = _needed_m3ps(loop, 1.0, rise_k=rise_k, pressure=pressure)
@@ -150,20 +151,21 @@ def _dew_points(scope: Scope) -> Iterator[Finding]:
         for loop in (loop for loop in site.loops if loop.kind is LoopKind.LIQUID):
             place = f"sites.{site.id}.loops.{loop.id}"
             case = Case(DEW, f"{site.id}/loop:{loop.id}")
-            supply = case.take("supply", loop.supply_k, "K", f"{place}.supply")
-            dew = case.take("dew point", loop.dew_point_k, "K", f"{place}.dew_point")
+            supply = case.take("supply", _celsius(loop.supply_k), "°C", f"{place}.supply")
+            dew = case.take("dew point", _celsius(loop.dew_point_k), "°C", f"{place}.dew_point")
             if supply is None or dew is None:
                 yield case.unknown(f"nobody knows whether water condenses on liquid loop {loop.id}", measurement=asking.DEW_POINT)
                 continue
-            shown = f"{_degrees(supply)} and the hall's dew point {_degrees(dew)}"
+            shown = f"{supply:.1f} °C and the hall's dew point {dew:.1f} °C"
             remedy = "raise the supply temperature above the dew point, or dry the air"
             yield case.holds(
-                supply > dew, f"the supply of liquid loop {loop.id} is {shown}", remedy=remedy, value=supply, limit=dew, unit="K"
+                supply > dew, f"the supply of liquid loop {loop.id} is {shown}", remedy=remedy, value=supply, limit=dew, unit="°C"
             )
 
 
-def _degrees(value_k: float) -> str:
-    return f"{value_k - 273.15:.1f} °C"
+def _celsius(value_k: float | None) -> float | None:
+    """As a thermometer shows it: findings keep kelvin for differences. Rounded, so that 22 °C comes back as 22."""
+    return None if value_k is None else round(value_k - 273.15, 6)
 
 
 def _air_racks(scope: Scope) -> Iterator[Finding]:

@@ -93,6 +93,7 @@ def _between_s(case: Case, site: Site | None, workload: Workload) -> float:
         otherwise=GPU_HOURS_PER_INTERRUPTION,
         because="one published run of H100 (rules section 7)",
     )
+    case.take("GPUs", workload.gpus, "", f"workloads.{workload.id}.gpus")
     return between_interruptions_s(workload.gpus, gpu_hours=hours)
 
 

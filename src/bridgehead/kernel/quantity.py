@@ -17,7 +17,7 @@ from typing import Annotated, NoReturn
 import msgspec
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
-from bridgehead.kernel.units import MEASURES, UNITS, Dimension, UnitEntry, readings, unit_name, with_article
+from bridgehead.kernel.units import MEASURES, UNITS, Dimension, UnitEntry, entry_of, readings, unit_name, with_article
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -34,6 +34,8 @@ VoltAmperes = Annotated[float, Unit(Dimension.APPARENT_POWER)]
 Volts = Annotated[float, Unit(Dimension.VOLTAGE)]
 Amperes = Annotated[float, Unit(Dimension.CURRENT)]
 Kelvin = Annotated[float, Unit(Dimension.TEMPERATURE)]
+KelvinApart = Annotated[float, Unit(Dimension.TEMPERATURE_DIFFERENCE)]
+"""A difference of two temperatures."""
 Metres = Annotated[float, Unit(Dimension.LENGTH)]
 Kilograms = Annotated[float, Unit(Dimension.MASS)]
 Pascals = Annotated[float, Unit(Dimension.PRESSURE)]
@@ -104,12 +106,17 @@ def _parts(clean: str, body: str, dimension: Dimension) -> list[re.Match[str]]:
 
 
 def _entry(clean: str, number: str, symbol: str, dimension: Dimension) -> UnitEntry:
+    found = entry_of(symbol, dimension)
+    if found is not None:
+        return found
     entry = UNITS.get(symbol)
-    if entry is not None and entry.dimension is dimension:
-        return entry
     meant = readings(symbol, dimension)
     if symbol in ("mW", "mw") and dimension is Dimension.POWER:
         _refuse(clean, dimension, "mW would be a milliwatt, MW is a megawatt", f"Write '{number} MW' if megawatts are meant.")
+    if dimension is Dimension.TEMPERATURE_DIFFERENCE and entry is not None and entry.dimension is Dimension.TEMPERATURE:
+        step = float(Fraction(number.replace(",", "")) * entry.factor)
+        remedy = "" if clean.startswith("-") else f"Write '{step:.4g} K'."
+        _refuse(clean, dimension, f"'{symbol}' is a point on a scale; a difference is written in kelvin", remedy)
     if len(meant) > 1:
         choices = " or ".join(f"'{number} {unit}' ({unit_name(unit)})" for unit in meant)
         _refuse(clean, dimension, f"'{symbol}' can be read in several ways", f"Write {choices}.")

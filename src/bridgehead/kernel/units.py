@@ -21,6 +21,7 @@ class Dimension(enum.Enum):
     VOLTAGE = "voltage"
     CURRENT = "current"
     TEMPERATURE = "temperature"
+    TEMPERATURE_DIFFERENCE = "temperature difference"
     LENGTH = "length"
     MASS = "mass"
     PRESSURE = "pressure"
@@ -62,6 +63,7 @@ MEASURES: Final[dict[Dimension, Measure]] = {
     Dimension.VOLTAGE: Measure("V", "208 V", "_v", ("kV", "V")),
     Dimension.CURRENT: Measure("A", "30 A", "_a", ("kA", "A")),
     Dimension.TEMPERATURE: Measure("K", "23 °C", "_k", ("°C",)),
+    Dimension.TEMPERATURE_DIFFERENCE: Measure("K", "10 K", "_k", ("K",)),
     Dimension.LENGTH: Measure("m", "3 m", "_m", ("km", "m", "mm")),
     Dimension.MASS: Measure("kg", "1,360 kg", "_kg", ("kg",)),
     Dimension.PRESSURE: Measure("Pa", "250 kPa", "_pa", ("MPa", "kPa", "Pa")),
@@ -148,9 +150,20 @@ def unit_name(symbol: str) -> str:
     return symbol
 
 
+def entry_of(symbol: str, dimension: Dimension) -> UnitEntry | None:
+    """What a symbol means where ``dimension`` is asked for; None where it means nothing, or something else.
+
+    A difference of temperatures is written in kelvin only: 10 °C would be 283.15 K, and nobody who writes it for a rise means that.
+    """
+    entry = UNITS.get(symbol)
+    if dimension is Dimension.TEMPERATURE_DIFFERENCE:
+        return entry if symbol == "K" else None
+    return entry if entry is not None and entry.dimension is dimension else None
+
+
 def symbols_of(dimension: Dimension) -> list[str]:
     """All symbols of a dimension, in the order of the table."""
-    return [symbol for symbol, entry in UNITS.items() if entry.dimension is dimension]
+    return [symbol for symbol in UNITS if entry_of(symbol, dimension) is not None]
 
 
 def readings(symbol: str, dimension: Dimension) -> list[str]:
@@ -158,7 +171,7 @@ def readings(symbol: str, dimension: Dimension) -> list[str]:
 
     For sizes this includes bits, so that ``gb`` shows both readings.
     """
-    near = [meant for meant in NEAR.get(symbol, ()) if UNITS[meant].dimension is dimension]
+    near = [meant for meant in NEAR.get(symbol, ()) if entry_of(meant, dimension) is not None]
     if near:
         return near
     folded = symbol.casefold()

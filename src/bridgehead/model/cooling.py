@@ -9,7 +9,7 @@ import msgspec
 
 from bridgehead.kernel.ids import Person
 from bridgehead.kernel.moment import Moment
-from bridgehead.kernel.quantity import CubicMetresPerSecond, Kelvin, Watts
+from bridgehead.kernel.quantity import CubicMetresPerSecond, Kelvin, KelvinApart, Watts
 from bridgehead.kernel.shape import Keyed, Ref
 
 LoopId = NewType("LoopId", str)
@@ -61,7 +61,7 @@ class Loop(msgspec.Struct, frozen=True):
         units: how many units there are.
         units_needed: how many must run to carry the load; the rest are spare. Without it every unit is needed.
         flow_m3ps: design flow of all needed units together.
-        rise_k: design difference between return and supply; a difference, so 10 K and never 10 °C.
+        rise_k: design difference between return and supply; a difference, so 10 K; 10 °C is refused.
         supply_k: temperature of the supply.
         dew_point_k: highest dew point in the hall.
         density_kg_per_m3: of the coolant (water by default).
@@ -76,7 +76,7 @@ class Loop(msgspec.Struct, frozen=True):
     units: Annotated[int, msgspec.Meta(ge=1)] | None = None
     units_needed: Annotated[int, msgspec.Meta(ge=1)] | None = None
     flow_m3ps: CubicMetresPerSecond | None = None
-    rise_k: Kelvin | None = None
+    rise_k: KelvinApart | None = None
     supply_k: Kelvin | None = None
     dew_point_k: Kelvin | None = None
     density_kg_per_m3: Annotated[float, msgspec.Meta(gt=0)] = 998.0

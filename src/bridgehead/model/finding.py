@@ -40,7 +40,7 @@ class Input(msgspec.Struct, frozen=True):
 
     Attributes:
         name: its symbol in the formula.
-        value: in base units of SI; None when it is missing.
+        value: in base units of SI, but temperatures in °C (K is a difference of two); None when it is missing.
         unit: of the value.
         origin: where it comes from.
         source: path in the estate or policy (``sites.site-b.circuits.a1.continuous``), or the section of the rules.
