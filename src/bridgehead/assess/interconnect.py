@@ -15,7 +15,7 @@ from bridgehead.model.finding import Finding, Origin
 
 _BUILT: Final = "give the number of GPUs that each node was built with (data sheet, or gpus_expected)"
 _LINKS: Final = "count the active NVLinks of each GPU (nvidia-smi nvlink --status), and say how many it was built with"
-_MODELS: Final = "give the model of each node, so that siblings can be compared"
+_MODELS: Final = "give the model of each node and of its GPUs, so that siblings can be compared"
 _STATE: Final = "read the state of each compute adapter (ibstat, ethtool)"
 
 _NVLINKS: Final = (
@@ -152,12 +152,14 @@ def _adapters(scope: Scope) -> Iterator[Finding]:
     for (_, kind), group in _siblings(nodes).items():
         counts = Counter(name for placed in group for name in {nic.id for nic in found[placed.subject]})
         most = max(len(found[placed.subject]) for placed in group)
-        for placed in (one for one in group if one.node.gpu_model == kind):
+        alike = [one for one in group if one.node.gpu_model == kind]
+        alone = len(alike) == 1 or not kind  # one that only may be alike can show that adapters are missing, never that none is
+        for placed in alike:
             nics = found[placed.subject]
             if len(nics) < most:
                 failed = True
                 yield _too_few(placed, nics, most, counts, len(group))
-            elif len(group) == 1 or nameless or not nics:
+            elif alone or nameless or not nics:
                 unknown.append(placed.node.id)
     unknown += [placed.node.id for placed in nodes if not placed.node.model]
     yield from _rest(ADAPTERS, scope, "all their compute adapters", failed, unknown=unknown, of=len(nodes), ask=_MODELS)
