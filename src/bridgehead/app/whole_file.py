@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+
+_OF_THE_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 
 
 def refuse_other(path: Path, *, what: str, begins: tuple[bytes, ...]) -> None:
@@ -48,8 +51,13 @@ def whole_file(path: Path, *, what: str) -> Iterator[BinaryIO]:
             stream = temporary.open("wb")
         except OSError as error:
             raise _refused(path, what, error.strerror or str(error)) from error
-        with stream:
-            yield stream
+        try:
+            with stream:
+                yield stream
+        except OSError as error:
+            if error.errno in _OF_THE_DISK and error.filename is None:  # of this stream: nothing else is written meanwhile
+                raise _refused(path, what, error.strerror or str(error)) from error
+            raise
         temporary.replace(real)
     finally:
         temporary.unlink(missing_ok=True)
