@@ -174,3 +174,83 @@ def test_hosts_with_and_without_domain_are_one() -> None:
     assert not same_host("gpu01", "gpu011")
     assert not same_host("gpu01.a.org", "gpu01.b.org")
     assert not same_host("", "gpu01")
+
+
+@pytest.mark.parametrize("hosts", [("alpha", "bravo"), ("kirk", "spock", "uhura"), ("login", "gpu07")])
+def test_folders_beside_each_other_with_the_same_files_are_hosts(tmp_path: Path, hosts: tuple[str, ...]) -> None:
+    for name in hosts:
+        put(tmp_path / "in" / name / "smi.xml", name.encode())
+        put(tmp_path / "in" / name / "network" / "ibstat.txt", name.encode())
+    found = read(tmp_path / "in")
+    assert {(one.host, one.data.decode()) for one in found if isinstance(one, Capture)} == {(name, name) for name in hosts}
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("before/smi.xml", "after/smi.xml"),
+        ("monday/smi.xml", "Tuesday/smi.xml"),
+        ("text/smi", "xml/smi"),
+        ("2026-01-01/smi", "2026-02-01/smi"),
+        ("alpha/smi.xml", "bravo/ibstat.txt"),
+        ("alpha/smi.xml",),
+        ("my results/smi", "my_other results/smi"),
+    ],
+)
+def test_folders_that_nothing_shows_to_be_hosts_are_none(tmp_path: Path, paths: tuple[str, ...]) -> None:
+    for path in paths:
+        put(tmp_path / "in" / path)
+    assert {one.host for one in read(tmp_path / "in") if isinstance(one, Capture)} == {""}
+
+
+def test_folders_around_hosts_are_none(tmp_path: Path) -> None:
+    """Two clusters whose hosts have the same names, with a digit and without."""
+    for cluster in ("north", "south"):
+        for name in ("ann", "bob", "gpu01"):
+            put(tmp_path / "in" / cluster / name / "smi.xml")
+    assert {one.host for one in read(tmp_path / "in") if isinstance(one, Capture)} == {"ann", "bob", "gpu01"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "host"),
+    [
+        ("hostname.txt", "alpha\n", "alpha"),
+        ("hostname", "$ hostname\nalpha.example.org\n", "alpha.example.org"),
+        ("uname-a.txt", "Linux alpha 5.15.0-107-generic #117-Ubuntu SMP Fri Apr 26 12:26:49 UTC 2024 x86_64 GNU/Linux\n", "alpha"),
+        ("hostnamectl.txt", " Static hostname: alpha\n       Icon name: computer-server\n         Chassis: server\n", "alpha"),
+        ("hostname.txt", "localhost\n", ""),
+        ("hostname.txt", "alpha\nbravo\n", ""),
+        ("hostname.txt", "", ""),
+        ("hostname.txt", "-bash: hostname: command not found\n", ""),
+        ("hostname.txt", "\x00\xff\n", ""),
+        ("names.txt", "alpha\n", ""),
+    ],
+)
+def test_host_that_prints_its_own_name(tmp_path: Path, name: str, text: str, host: str) -> None:
+    put(tmp_path / "in" / name, text.encode("latin-1"))
+    put(tmp_path / "in" / "raw" / "smi.xml")
+    assert owners(tmp_path / "in")["smi.xml"] == host
+
+
+def test_what_a_host_says_itself_is_surer_than_the_name_of_its_folder_and_a_record_surer_than_that(tmp_path: Path) -> None:
+    put(tmp_path / "in/gpu01/hostname.txt", b"spock\n")
+    put(tmp_path / "in/gpu01/a.xml")
+    put(tmp_path / "in/gpu02/hostname.txt", b"kirk\n")
+    put(tmp_path / "in/gpu02/bridgehead-collect.txt", RECORD)
+    put(tmp_path / "in/gpu02/b.xml")
+    put(tmp_path / "in/gpu03/hostname.txt", b"one\n")
+    put(tmp_path / "in/gpu03/uname.txt", b"Linux two 6.1.0 #1 SMP\n")
+    put(tmp_path / "in/gpu03/c.xml")
+    put(tmp_path / "in/hostname.txt", b"laptop\n")
+    found = owners(tmp_path / "in")
+    assert (found["a.xml"], found["b.xml"], found["c.xml"]) == ("spock", "gpu07.example", ""), "of two names none is believed"
+    archive = tar(tmp_path / "dump.tar", {"x/hostname": b"uhura\n", "x/d.xml": b"words\n"})
+    assert owners(archive)["d.xml"] == "uhura"
+
+
+def test_name_of_the_machine_that_gathered_is_not_that_of_the_hosts(tmp_path: Path) -> None:
+    put(tmp_path / "in/hostname.txt", b"laptop\n")
+    put(tmp_path / "in/alpha/smi.xml")
+    assert owners(tmp_path / "in")["smi.xml"] == ""
+    [told] = [one.reason for one in read(tmp_path / "in") if isinstance(one, Skipped)]
+    assert told == "it says that its folder is of the host laptop"

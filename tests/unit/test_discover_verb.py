@@ -278,7 +278,7 @@ def test_what_is_written_takes_the_place_of_nothing_else(made: Path, tmp_path: P
 
 
 def test_conflicts_of_captures_without_a_host_are_counted_apart(tmp_path: Path) -> None:
-    for host, version in (("alpha", "550.90"), ("beta", "535.54")):
+    for host, version in (("before", "550.90"), ("after", "535.54")):
         path = tmp_path / "made" / host / "smi.csv"
         path.parent.mkdir(parents=True)
         path.write_text(f"index, name, driver_version\n0, NVIDIA L4, {version}\n", encoding="utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bridgehead.app.archives import Entry, entries, is_packed
-from bridgehead.discovery.captures import RECORD_NAME, Owner, owner_of, read_record
+from bridgehead.discovery.captures import RECORD_NAME, Owner, Witness, may_name, owner_of, read_name, read_record, same_host, siblings
 from bridgehead.discovery.parsing import MAX_CAPTURE_BYTES, Capture
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.model.fact import Skipped
@@ -31,8 +31,8 @@ class CaptureFile(NamedTuple):
     owners: tuple[tuple[tuple[str, ...], Owner], ...] = ()
 
 
-def capture_files(paths: Sequence[Path]) -> tuple[list[CaptureFile], list[Skipped]]:
-    """All files, each once, however often it is given, and what is passed over.
+def capture_files(paths: Sequence[Path], *, tools: frozenset[str] = frozenset()) -> tuple[list[CaptureFile], list[Skipped]]:
+    """All files, each once, however often it is given, and what is passed over. ``tools``: names that are no hosts.
 
     Raises BAD_INPUT for a path that does not exist or that cannot be opened.
     """
@@ -47,7 +47,7 @@ def capture_files(paths: Sequence[Path]) -> tuple[list[CaptureFile], list[Skippe
             elif (real := os.path.realpath(found.path)) not in done:
                 done.add(real)
                 files.append(found)
-        owners = _owners(files)
+        owners = siblings(((file.folders, file.path.name) for file in files), tools=tools) | _owners(files)
         for file in files:
             above = [file.folders[:depth] for depth in range(len(file.folders) + 1)]
             said = tuple((folders, owners[folders]) for folders in above if folders in owners)
@@ -95,14 +95,14 @@ def _below(folder: Path, folders: tuple[str, ...], given: str) -> Iterator[Captu
 
 
 def _owners(files: Sequence[CaptureFile]) -> dict[tuple[str, ...], Owner]:
-    """What the collector's records say, by the folders in which they lie."""
+    """What the collector's records, and names that hosts printed, say of the folders in which they lie."""
     owners: dict[tuple[str, ...], Owner] = {}
     for file in files:
-        if file.path.name != RECORD_NAME:
+        if not _tells(file.path.name):
             continue
         try:
             with file.path.open("rb") as stream:
-                _note(owners, file.folders, stream.read(_RECORD_BYTES))
+                _note(owners, file.folders, file.path.name, stream.read(_RECORD_BYTES))
         except OSError:
             continue  # reading it as a capture says so
     return owners
@@ -111,16 +111,24 @@ def _owners(files: Sequence[CaptureFile]) -> dict[tuple[str, ...], Owner]:
 def _inner_owners(file: CaptureFile) -> dict[tuple[str, ...], Owner]:
     """The same, of records inside an archive."""
     owners: dict[tuple[str, ...], Owner] = {}
-    for entry in entries(file.path, wanted=lambda path: path.rpartition("/")[2] == RECORD_NAME):
+    for entry in entries(file.path, wanted=lambda path: _tells(path.rpartition("/")[2])):
         if entry.data:
-            _note(owners, _inner_folders(file, entry.path), entry.data)
+            _note(owners, _inner_folders(file, entry.path), entry.path.rpartition("/")[2], entry.data)
     return owners
 
 
-def _note(owners: dict[tuple[str, ...], Owner], folders: tuple[str, ...], data: bytes) -> None:
-    owner = read_record(data)
-    if owner is not None:
-        owners[folders] = owner
+def _tells(name: str) -> bool:
+    return name == RECORD_NAME or may_name(name)
+
+
+def _note(owners: dict[tuple[str, ...], Owner], folders: tuple[str, ...], name: str, data: bytes) -> None:
+    """A record is surer than a name; of two names none is believed."""
+    owner = read_record(data) if name == RECORD_NAME else read_name(data)
+    before = owners.get(folders)
+    if owner is None or (before is not None and before.witness is Witness.RECORD and owner.witness is not Witness.RECORD):
+        return
+    contrary = before is not None and before.witness is owner.witness is Witness.ITSELF and not same_host(before.host, owner.host)
+    owners[folders] = Owner("", None, Witness.ITSELF) if contrary else owner
 
 
 def captures_of(file: CaptureFile, *, tools: frozenset[str], host: str) -> Iterator[Capture | Skipped]:
@@ -145,6 +153,11 @@ def captures_of(file: CaptureFile, *, tools: frozenset[str], host: str) -> Itera
             continue
         folders = _inner_folders(file, entry.path) if packed else file.folders
         owner = owner_of(folders, given=file.given, owners=owners, tools=tools)
+        if owner.witness is Witness.ITSELF and may_name(name.rpartition("/")[2]) and read_name(entry.data) is not None:
+            yield Skipped(
+                name, 1, f"it says that its folder is of the host {owner.host}" if owner.host else "another file says another host"
+            )
+            continue
         at_s = entry.at_s if owner.at_s is None else owner.at_s
         yield Capture(name, entry.data, owner.host or host, at_s)
 

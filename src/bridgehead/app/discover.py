@@ -102,7 +102,7 @@ def discover(
     batches: list[_Batch] = []
     total_bytes = 0
     for site, paths in given.items():
-        files, passed_over = capture_files(paths)
+        files, passed_over = capture_files(paths, tools=_tool_words())
         skipped += passed_over
         total_bytes += sum(file.size_bytes for file in files)
         batches += [_Batch(site, host, some) for some in _batched(files)]

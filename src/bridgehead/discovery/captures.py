@@ -1,13 +1,16 @@
 """Captures: whose output a file is, and when it was caught, from where it lies. Pure.
 
-The folder layout: a folder per host below the folder or in the archive that was given. ``bridgehead collect`` writes a record into
-each folder, which says the host and the time; without one, the first folder whose name looks like a host's is taken.
+The folder layout: a folder per host below the folder or in the archive that was given. Whose a folder is, is said, the surest first, by
+the record that ``bridgehead collect`` writes into it; by what ``hostname`` or ``uname -a`` printed into it; by its name, where that looks
+like a host's; and by its siblings, where several folders with names of any kind hold files of the same names.
 """
 
 from __future__ import annotations
 
+import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -33,12 +36,33 @@ _TOPICS: Final = re.compile(
     re.IGNORECASE,
 )
 
+# Folders of captures of one host, or of any: they are beside each other as hosts are, and are none.
+_OCCASIONS: Final = re.compile(
+    r"(?:after|all|baseline|before|broken|common|compute|current|dev|evening|failed|final|first|good|bad|healthy|hosts|idle|initial|last|latest"
+    r"|loaded?|misc|morning|nodes|ok|orig|original|other|post|pre|previous|prod|production|qa|second|servers|shared|staging|third|today"
+    r"|yesterday|(?:mon|tues|wednes|thurs|fri|satur|sun)day)",
+    re.IGNORECASE,
+)
+_NAMING: Final = re.compile(r"(?:.*[-_.])?(?:etc[-_])?(?:hostname|hostnamectl|uname)(?:[-_.].*)?", re.IGNORECASE)
+_UNAME: Final = re.compile(r"Linux (\S{1,255}) \d{1,2}\.\d{1,3}\S{0,80} .*", re.ASCII)
+_STATIC: Final = re.compile(r"\s*Static hostname: (\S{1,255})\s*", re.ASCII)
+_NAMELESS: Final = frozenset({"localhost", "localhost.localdomain", "ubuntu", "debian", "none", "n"})
+
+
+class Witness(enum.Enum):
+    """Who says whose a folder is."""
+
+    RECORD = enum.auto()
+    ITSELF = enum.auto()
+    SIBLINGS = enum.auto()
+
 
 class Owner(msgspec.Struct, frozen=True):
-    """What a collector's record says of its folder."""
+    """What is said of a folder."""
 
     host: str
     at_s: float | None = None
+    witness: Witness = Witness.RECORD
 
 
 def looks_like_host(name: str, *, tools: frozenset[str] = frozenset()) -> bool:
@@ -56,7 +80,7 @@ def is_host_name(name: str) -> bool:
 
 def may_be_host(name: str, *, tools: frozenset[str] = frozenset()) -> bool:
     """Whether a folder of that name could be a host's after all, though nothing shows it: the letters of a host name, and no known word."""
-    known = name.lower() in tools or any(sign.fullmatch(name) for sign in (_TOPICS, _GROUPS)) or _DATE.match(name) is not None
+    known = name.lower() in tools or any(sign.fullmatch(name) for sign in (_TOPICS, _GROUPS, _OCCASIONS)) or _DATE.match(name) is not None
     return _HOST.fullmatch(name) is not None and not name.isdigit() and not known
 
 
@@ -67,17 +91,67 @@ def owner_of(folders: Sequence[str], *, given: str, owners: Mapping[tuple[str, .
         folders: the names of the folders from the given path down to the file, outermost first.
         given: the name of the given folder or archive, which counts last: ``discover captures/*`` names the hosts' folders themselves. It
             does not count where a folder below may be a host's: two hosts must not become one.
-        owners: what records say, by the same names of folders.
+        owners: what is said of folders, by the same names of folders.
         tools: names that are no hosts.
     """
     for depth in range(len(folders), -1, -1):
         owner = owners.get(tuple(folders[:depth]))
-        if owner is not None:
+        if owner is not None and owner.witness is Witness.RECORD:
             return owner
-    names = list(folders)
-    if not any(may_be_host(name, tools=tools) for name in folders):
-        names.append(given)
-    return Owner(next((name for name in names if looks_like_host(name, tools=tools)), ""))
+    # Hosts stand in the outermost folder that looks like one; what a host says itself in it, or deeper, is surer than its name.
+    named = next((depth for depth, name in enumerate(folders, 1) if looks_like_host(name, tools=tools)), None)
+    for depth in range(len(folders), -1 if named is None else named - 1, -1):
+        owner = owners.get(tuple(folders[:depth]))
+        if owner is None or (named is not None and owner.witness is Witness.SIBLINGS):
+            continue
+        if not any(may_be_host(name, tools=tools) for name in folders[depth:]):
+            return owner
+    if named is not None:
+        return Owner(folders[named - 1])
+    alone = not any(may_be_host(name, tools=tools) for name in folders)
+    return Owner(given if alone and looks_like_host(given, tools=tools) else "")
+
+
+def may_name(file: str) -> bool:
+    """Whether a file of that name may hold what ``hostname``, ``hostnamectl`` or ``uname -a`` printed; what is in it decides."""
+    return _NAMING.fullmatch(file) is not None
+
+
+def read_name(data: bytes) -> Owner | None:
+    """The host that prints its own name in a few lines; None where it is not said, or not for sure."""
+    lines = [line.strip() for line in data[:4096].decode("utf-8", "replace").splitlines()]
+    lines = [line for line in lines if line and line[0] not in "#$"]
+    found = {told[1] for line in lines for told in (_UNAME.fullmatch(line), _STATIC.fullmatch(line)) if told is not None}
+    if not found and len(lines) == 1:
+        found = {lines[0]}
+    name = found.pop() if len(found) == 1 else ""
+    return Owner(name, None, Witness.ITSELF) if is_host_name(name) and name.lower() not in _NAMELESS else None
+
+
+def siblings(files: Iterable[tuple[Sequence[str], str]], *, tools: frozenset[str]) -> dict[tuple[str, ...], Owner]:
+    """Folders beside each other that hold files of the same names, and so are a folder per host, whatever they are called.
+
+    Args:
+        files: the folders down to each file, and its name.
+    """
+    held: defaultdict[tuple[str, ...], defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    deeper: set[tuple[str, ...]] = set()
+    for folders, file in files:
+        if any(looks_like_host(name, tools=tools) for name in folders[:-1]):
+            continue  # what is below a host's folder is a part of it
+        places = [depth for depth, name in enumerate(folders) if may_be_host(name, tools=tools)]
+        if not places:
+            continue
+        depth = places[-1]  # the innermost one: those around it are of clusters, racks or people
+        held[tuple(folders[:depth])][folders[depth]].add("/".join((*folders[depth + 1 :], file)))
+        deeper |= {tuple(folders[: place + 1]) for place in places[:-1]}
+    owners: dict[tuple[str, ...], Owner] = {}
+    for parent, children in held.items():
+        for name, inside in children.items():
+            alike = any(name != other and not inside.isdisjoint(others) for other, others in children.items())
+            if alike and (*parent, name) not in deeper:
+                owners[*parent, name] = Owner(name, None, Witness.SIBLINGS)
+    return owners
 
 
 def read_record(data: bytes) -> Owner | None:
