@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.app.estate_files import load_estate
+from bridgehead.app.what_if import changed
 from bridgehead.cli.main import call
+from bridgehead.model.estatefile import read_estate
 
 ROOT = Path(__file__).parents[2]
 ESTATE, POLICY = str(ROOT / "examples" / "estate.yaml"), str(ROOT / "examples" / "policy.yaml")
@@ -71,6 +74,24 @@ def test_what_if_changes_one_value_and_not_the_file(capsys: pytest.CaptureFixtur
     assert Path(ESTATE).read_bytes() == before
 
 
+def test_what_if_with_a_pattern_changes_all_things_that_it_matches() -> None:
+    given = load_estate(Path(ESTATE))
+    powers = [node.power_w for node in changed(given, None, "sites.*.nodes.gpu-*.power=9 kW")[0].sites[0].nodes]
+    assert powers == [9000.0, 9000.0]
+    other = changed(given, None, "sites.site-?.circuits.a*.continuous=")[0]
+    assert [[one.continuous for one in site.circuits] for site in other.sites] == [[None, 1.0], [None, 0.8]]
+    assert [link.rate_bps for link in changed(given, None, "links.*.rate=1 Gbps")[0].links] == [1e9, 1e9]
+    assert [link.id for link in changed(given, None, "links.n*=")[0].links] == ["south"], "an empty value takes it away"
+
+
+def test_what_if_with_a_pattern_in_names_with_dots() -> None:
+    nodes = "{g1.hall.example: {gpus: 0, weight: 1 kg}, g2.hall.example: {gpus: 0, weight: 1 kg}, h1: {gpus: 0}}"
+    given = read_estate(f"estate: x\nsites: {{a: {{nodes: {nodes}}}}}\n", file="x")
+    for pattern in ("g*", "g?.hall.example", "g[12].*"):
+        found = changed(given, None, f"sites.a.nodes.{pattern}.weight=2 kg")[0]
+        assert [node.weight_kg for node in found.sites[0].nodes] == [2.0, 2.0, None], pattern
+
+
 @pytest.mark.parametrize(
     ("assumption", "said"),
     [
@@ -78,6 +99,14 @@ def test_what_if_changes_one_value_and_not_the_file(capsys: pytest.CaptureFixtur
         ("sites.site-a.racks.r1.max_weight=5 V", "max_weight"),
         ("sites.site-a.racks.r1.max_weight", "PATH=VALUE"),
         ("policy.margin=2 kg", "margin"),
+        ("sites.site-a.nodes.gqu*.power=9 kW", "'gqu*' matches nothing in sites.site-a.nodes, which has gpu-1, gpu-2"),
+        ("sites.*.nodes.gpu*.power=9 kg", "sites.site-a.nodes.gpu-1.power and 1 more: "),
+        (
+            "sites.*.nodes.gpu-?.nicks.mlx5_0.active=false",
+            "nothing that '*.nodes.gpu-?.nicks.mlx5_0.active' matches in sites has such a value",
+        ),
+        ("sites.site-a.nodes.*.pwer=9 kW", "pwer"),
+        ("sites.site-c*.nodes.*.power=9 kW", "'site-c*' matches nothing in sites"),
         ("sites.site-a.racks.r1.max_weight=[", "cannot be read"),
     ],
 )
