@@ -258,13 +258,19 @@ class Decoder:
                     self.fault(name.mark, (*path, key), f"'{key}' cannot be an id", "use letters, digits, '.', '_', '-', at most 63")
                 self.define(shape.keyed.defines, path[:-1], key)
                 field = shape.keyed.field
-                value = self.struct(child, shape.item, (*path, key), given={field: key}, hidden=field)
+                given = self._id(name, shape, (*path, key), plain)
+                value = self.struct(child, shape.item, (*path, key), given={field: given}, hidden=field)
             else:
                 key = self._scalar(name, shape.key, (*path, name.text), plain)
                 value = self.read(child, shape.value, (*path, name.text), plain=plain)
             if key is not BAD and value is not BAD:
                 values[key] = value
         return tuple(values.values()) if isinstance(shape, KeyedShape) else values
+
+    def _id(self, name: Scalar, shape: KeyedShape, path: Path, plain: bool) -> Any:
+        """The id of an entry: a text, or one word of a choice where its field is one."""
+        kind = next(field.shape for field in fields_of(shape.item.type) if field.name == shape.keyed.field)
+        return self._scalar(name, kind, path, plain) if isinstance(kind, ChoiceShape) else name.text
 
     def _scalar(self, node: Node, shape: Shape, path: Path, plain: bool) -> Any:
         if not isinstance(node, Scalar) or is_nothing(node):

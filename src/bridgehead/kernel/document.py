@@ -113,7 +113,7 @@ def to_file(value: Any, shape: Shape, *, codecs: Mapping[type, Codec] | None = N
         case TableShape():
             return {str(key): to_file(item, shape.value, codecs=codecs) for key, item in value.items()}
         case KeyedShape(keyed=keyed):
-            items = {getattr(item, keyed.field): to_file(item, shape.item, codecs=codecs) for item in value}
+            items = {str(getattr(item, keyed.field)): to_file(item, shape.item, codecs=codecs) for item in value}
             for item in items.values():
                 item.pop(keyed.field, None)
             return items
