@@ -210,7 +210,7 @@ class _Ground:
         twins = self._twins()
         for host, place in hosts:
             if host in twins:
-                what = f"name of its own: {twins[host]} has the same GPU, so both are one host, and so the node itself,"
+                what = f"name that is its own ({twins[host]} has the same GPU, as one host under two names has), and so the node itself,"
                 notes.lack(host, what, "the folders' names, and --host")
                 continue
             known_place = place if place.rack in racks else msgspec.structs.replace(place, rack=None, position=None)
