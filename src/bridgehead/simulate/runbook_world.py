@@ -1,5 +1,8 @@
 """RunbookWorld: a simulated world in which a given runbook can run: all that its steps name, of ordinary size (``run dry-run``).
 
+A runbook of weeks, such as ``plan compile`` writes, gets a world of another pace: it begins a little before the first moment that the
+runbook names, and its trainers save twice a day.
+
 What a step's parameters say: ``site``, ``source``, ``target``, ``holder``, ``sites``, ``like`` are sites; ``weights`` names the sites of a
 service; jobs are what their action does with them.
 """
@@ -9,26 +12,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from bridgehead.kernel.ids import JobName, ServiceId, SiteId, SnapshotId, WorkloadId
-from bridgehead.model.runbook import ActionStep, GateStep, Runbook
+from bridgehead.model.runbook import ActionStep, GateStep, HoldStep, Runbook, TaskStep
 from bridgehead.simulate.blueprint import BackendPlan, Blueprint, ServicePlan, StoredPlan, TrainerPlan
+from bridgehead.simulate.timeline import START_S
 
 _SITE_KEYS = ("site", "source", "target", "holder", "like")
+_HOUR_S, _DAY_S = 3600.0, 86_400.0
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How fast a world is for a runbook.
+
+    Attributes:
+        start_s: when it begins.
+        limit_s: a run that has not ended after so long hangs.
+        upkeep_s: time between two rounds of a driver's upkeep.
+        step_s, save_every_steps: of trainers.
+    """
+
+    start_s: float = START_S
+    limit_s: float = 4 * _HOUR_S
+    upkeep_s: float = 1.0
+    step_s: float = 0.1
+    save_every_steps: int = 50
+
+
+def pace_of(runbook: Runbook) -> Pace:
+    """Of minutes for a runbook that names no moments, of weeks for one that does."""
+    moments = [step.until_s for step in runbook.steps if isinstance(step, HoldStep) and step.until_s is not None]
+    moments += [step.due_s for step in runbook.steps if isinstance(step, TaskStep) and step.due_s is not None]
+    waits_s = sum(step.hold_s for step in runbook.steps if isinstance(step, HoldStep))
+    if not moments:
+        return Pace(limit_s=4 * _HOUR_S + waits_s)
+    start_s = min(moments) - _HOUR_S
+    limit_s = max(moments) - start_s + 60 * _DAY_S
+    return Pace(start_s, limit_s, upkeep_s=600.0, step_s=5.0, save_every_steps=round(_DAY_S / 2 / 5.0))
 
 
 def blueprint_of(runbook: Runbook) -> Blueprint:
     """The world before the runbook's first step: trainers that it holds or stops run already, so do backends it compares with or stops."""
     steps = [step for step in runbook.steps if isinstance(step, ActionStep)]
     services = _services(runbook, steps)
-    trainers, backends = _trainers(steps), _backends(steps, services)
-    plain = {plan.job for plan in trainers} | {plan.job for plan in backends}
-    backends += _stopped(steps, services, plain)
+    trainers, backends = _trainers(steps, pace_of(runbook)), _backends(steps, services)
+    known = {(plan.site, plan.job) for plan in trainers} | {(plan.site, plan.job) for plan in backends}
+    backends += _stopped(steps, services, known)
     return Blueprint(
         sites=_sites(runbook, steps),
         trainers=tuple(trainers),
         backends=tuple(backends),
         services=tuple(ServicePlan(service, weights) for service, weights in services.items()),
-        stored=_stored(steps),
+        stored=_stored(steps, {(plan.site, plan.workload) for plan in trainers}),
     )
 
 
@@ -56,15 +92,14 @@ def _services(runbook: Runbook, steps: list[ActionStep]) -> dict[ServiceId, dict
     return found
 
 
-def _trainers(steps: list[ActionStep]) -> list[TrainerPlan]:
+def _trainers(steps: list[ActionStep], pace: Pace) -> list[TrainerPlan]:
     plans: list[TrainerPlan] = []
     for step in steps:
-        params = step.params
-        if step.action == "training.hold":
-            plans.append(TrainerPlan(SiteId(params["site"]), JobName(params["job"]), WorkloadId(params["workload"]), running=True))
-        elif step.action == "training.standby":
-            name = _job_name(params["job"])
-            plans.append(TrainerPlan(SiteId(params["site"]), name, WorkloadId(params["workload"]), running=False))
+        if step.action in ("training.hold", "training.standby"):
+            site, workload = SiteId(step.params["site"]), WorkloadId(step.params["workload"])
+            running = step.action == "training.hold"
+            plan = TrainerPlan(site, _job_name(step.params["job"]), workload, running=running, step_s=pace.step_s)
+            plans.append(msgspec.structs.replace(plan, save_every_steps=pace.save_every_steps))
     return plans
 
 
@@ -76,29 +111,35 @@ def _backends(steps: list[ActionStep], services: dict[ServiceId, dict[SiteId, in
     ]
 
 
-def _stopped(steps: list[ActionStep], services: dict[ServiceId, dict[SiteId, int]], known: set[JobName]) -> list[BackendPlan]:
-    """A job that is stopped and is no trainer serves the service that has its traffic there; where none is stopped, one serves unnamed."""
+def _stopped(
+    steps: list[ActionStep], services: dict[ServiceId, dict[SiteId, int]], known: set[tuple[SiteId, JobName]]
+) -> list[BackendPlan]:
+    """The job that is stopped after its service was drained serves it; else one that is stopped there and is no trainer; where none is,
+    one serves unnamed."""
     plans: list[BackendPlan] = []
     for service, weights in services.items():
         home = next(site for site, weight in weights.items() if weight == 100)
-        names = [
-            _job_name(step.params["job"])
-            for step in steps
-            if step.action == "job.stop" and step.params.get("site") == home and _job_name(step.params["job"]) not in known
-        ]
+        stops = [step for step in steps if step.action == "job.stop" and step.params.get("site") == home]
+        stops = [step for step in stops if (home, _job_name(step.params["job"])) not in known]
+        drained = {step.id for step in steps if step.action == "traffic.drain" and step.params.get("service") == service}
+        names = [_job_name(step.params["job"]) for step in [one for one in stops if drained & set(one.needs)] or stops]
         name = names[0] if names else JobName(f"{service}-at-{home}")
-        known.add(name)
+        known.add((home, name))
         plans.append(BackendPlan(home, name, service, running=True))
     return plans
 
 
-def _stored(steps: list[ActionStep]) -> tuple[StoredPlan, ...]:
-    """Snapshots that are copied by name."""
+def _stored(steps: list[ActionStep], trained: set[tuple[SiteId, WorkloadId]]) -> tuple[StoredPlan, ...]:
+    """Snapshots that are copied by name, and those of workloads that are copied although nobody trains them, such as served models."""
     stored: list[StoredPlan] = []
     for step in steps:
         if step.action == "vault.replicate" and step.params.get("snapshot"):
             snapshot, workload = SnapshotId(step.params["snapshot"]), WorkloadId(step.params["workload"])
             stored.append(StoredPlan(SiteId(step.params["source"]), workload, step=0, snapshot=snapshot))
+        elif step.action == "vault.precopy":
+            site, workload = SiteId(step.params["source"]), WorkloadId(step.params["workload"])
+            if (site, workload) not in trained:
+                stored.append(StoredPlan(site, workload, step=0))
     return tuple(stored)
 
 

@@ -61,6 +61,7 @@ class World:
         self.vaults = {site: SiteVault(site) for site in blueprint.sites}
         self.desks = {site: Desk() for site in blueprint.sites}
         self.jobs: dict[tuple[SiteId, JobName], list[Job]] = {}
+        self._training: dict[WorkloadId, list[list[Job]]] = {}
         self.history: dict[WorkloadId, list[Stretch]] = {plan.workload: [] for plan in blueprint.trainers}
         self.effects: list[Effect] = []
         self.seen_epochs: dict[tuple[str, RunId], Epoch] = {}
@@ -187,8 +188,8 @@ class World:
         """All living trainers of a workload."""
         return [
             executions[-1].trainer
-            for executions in self.jobs.values()
-            if executions[-1].trainer is not None and executions[-1].running and executions[-1].trainer.plan.workload == workload
+            for executions in self._training.get(workload, ())
+            if executions[-1].trainer is not None and executions[-1].running
         ]
 
     def backend(self, service: ServiceId, site: SiteId) -> BackendView:
@@ -217,9 +218,13 @@ class World:
         self._executions += 1
         identity = JobIdentity(site, spec.name, f"sim-{self._executions}", self.now_s)
         job = Job(spec, key, identity)
-        self.jobs.setdefault((site, spec.name), []).append(job)
+        executions = self.jobs.setdefault((site, spec.name), [])
+        executions.append(job)
         trainer, backend = self._trainer_plans.get((site, spec.name)), self._backend_plans.get((site, spec.name))
         if trainer is not None:
+            together = self._training.setdefault(trainer.workload, [])
+            if executions not in together:
+                together.append(executions)
             self._begin_training(job, trainer, long_ago=long_ago)
         elif backend is not None:
             self._begin_serving(job, backend, long_ago=long_ago)

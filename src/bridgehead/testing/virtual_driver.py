@@ -43,6 +43,7 @@ class Shop(msgspec.Struct, frozen=True):
     upkeep: Callable[[], list[str]]
     trace: Callable[[str], None]
     watch: Callable[[st.RunState, Sequence[ev.Event]], None]
+    upkeep_s: float = UPKEEP_S
 
 
 class VirtualDriver:
@@ -111,7 +112,7 @@ class VirtualDriver:
         if not isinstance(self._state.mode, st.Ended):
             while not self._append([ev.DriverTook(self._now_s(), self._epoch, f"{self.identity.host}/{self.identity.pid}")]):
                 pass
-        self._timeline.after(UPKEEP_S, self._keep_up)
+        self._timeline.after(self._shop.upkeep_s, self._keep_up)
         self._turn()
 
     def _keep_up(self) -> None:
@@ -130,7 +131,7 @@ class VirtualDriver:
 
         self._guard(work)
         if self.alive:
-            self._timeline.after(UPKEEP_S, self._keep_up)
+            self._timeline.after(self._shop.upkeep_s, self._keep_up)
 
     def _now_s(self) -> float:
         return self._clock.now_s() + self._ahead_s

@@ -23,12 +23,12 @@ from bridgehead.simulate import faults as ft
 from bridgehead.simulate.blueprint import Blueprint
 from bridgehead.simulate.fault_book import FaultBook
 from bridgehead.simulate.invariants import Invariants
+from bridgehead.simulate.runbook_world import pace_of
+from bridgehead.simulate.timeline import Timeline
 from bridgehead.simulate.world import World
 from bridgehead.testing.virtual_driver import LISTENS_AFTER_S, Shop, VirtualDriver
 
 RUN = RunId("run")
-LIMIT_S = 4 * 3600.0
-"""A run that has not ended by then hangs."""
 AFTERMATH_S = 12.0
 """How long the world goes on after the run's end: calls that are still under way arrive."""
 PEOPLE_ANSWER_S = 5.0
@@ -70,7 +70,8 @@ class VirtualLab:
         faults: Sequence[ft.Fault] = (),
         calls: type[Calls] = Calls,
     ) -> None:
-        self.world = World(blueprint)
+        self._pace = pace_of(runbook)
+        self.world = World(blueprint, Timeline(self._pace.start_s))
         self.signer = WorldSigner()
         self.journal = WorldJournal(alive=self._is_alive, signer=self.signer)
         self.trace: list[tuple[float, str]] = []
@@ -90,6 +91,7 @@ class VirtualLab:
             upkeep=self._keep_weights,
             trace=self._trace_line,
             watch=self._watch_events,
+            upkeep_s=self._pace.upkeep_s,
         )
         self._driver: VirtualDriver | None = None
         self._drivers = 0
@@ -108,7 +110,7 @@ class VirtualLab:
         timeline = self.world.timeline
         begun_s = timeline.now_s
         self._resume()
-        while (self._over_s is None or timeline.now_s < self._over_s + AFTERMATH_S) and timeline.now_s < begun_s + LIMIT_S:
+        while (self._over_s is None or timeline.now_s < self._over_s + AFTERMATH_S) and timeline.now_s < begun_s + self._pace.limit_s:
             if not timeline.step():
                 break
             self.invariants.look()
@@ -161,22 +163,23 @@ class VirtualLab:
         return True
 
     def _answer(self, plan: st.CompiledRunbook, event: ev.StepStarted) -> None:
-        """People approve and sign off, a little later."""
+        """People approve a little later, and sign off when it is due, or a little later when that is past."""
         match plan.steps[event.step]:
             case ApprovalStep(approvers=approvers):
                 for person in approvers:
-                    self._later(ev.Approved(self._wall_s() + PEOPLE_ANSWER_S, event.step, person, "seen"))
-            case TaskStep(owner=owner, checklist=checklist):
-                self._later(ev.TaskSignedOff(self._wall_s() + PEOPLE_ANSWER_S, event.step, owner, list(checklist)))
+                    self._later(ev.Approved(0.0, event.step, person, "seen"), PEOPLE_ANSWER_S)
+            case TaskStep(owner=owner, checklist=checklist, due_s=due_s):
+                left_s = PEOPLE_ANSWER_S if due_s is None else max(PEOPLE_ANSWER_S, due_s - self.world.now_s)
+                self._later(ev.TaskSignedOff(0.0, event.step, owner, list(checklist)), left_s)
             case _:
                 pass
 
-    def _later(self, event: ev.Event) -> None:
+    def _later(self, event: ev.Event, after_s: float) -> None:
         def speak() -> None:
             if self._over_s is None:
-                self._write(event)
+                self._write(msgspec.structs.replace(event, at_s=self._wall_s()))
 
-        self.world.timeline.after(PEOPLE_ANSWER_S, speak)
+        self.world.timeline.after(after_s, speak)
 
     # trace
 
