@@ -30,7 +30,7 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "bridgehead"
 SMALL = 1250
 DISCOVER_LIMIT_S, ASSESS_LIMIT_S, MEMORY_LIMIT = 10.0, 10.0, 4 << 30
 LINEAR = 1.3
-"""Time for each host may be so much larger in the largest estate than in the smallest."""
+"""Time of the processor for each host may be so much larger in the largest estate than in the smallest."""
 SAMPLE_S = 0.1
 
 
@@ -120,7 +120,7 @@ def main() -> int:
             assert isinstance(found, Cost)
             assert isinstance(judged, Cost)
             assert isinstance(facts, int)
-            by_nodes[nodes] = found.wall_s / nodes
+            by_nodes[nodes] = found.cpu_s / nodes
             table.add(
                 f"{nodes:,}", f"{nodes * GPUS:,}", f"{int(got['bytes']) / 1e6:,.0f} MB", f"{facts:,}",
                 f"{found.wall_s:.1f} s ({found.cpu_s:.1f} s of the processor)", f"{facts / found.wall_s:,.0f}",
@@ -133,7 +133,7 @@ def main() -> int:
             promises.append((found.memory_bytes < MEMORY_LIMIT, f"discovery of {nodes:,} hosts takes less than 4 GiB"))
         if len(by_nodes) > 1:
             first, last = by_nodes[min(by_nodes)], by_nodes[max(by_nodes)]
-            promises.append((last <= LINEAR * first, f"time grows with the hosts: {last / first:.2f} times as long for each"))
+            promises.append((last <= LINEAR * first, f"work grows with the hosts: {last / first:.2f} times as much for each"))
     finally:
         if given.directory is None:
             shutil.rmtree(home)

@@ -10,7 +10,7 @@ import pytest
 
 from bridgehead.kernel.document import dump, read_document, to_file
 from bridgehead.kernel.ids import SiteId
-from bridgehead.kernel.located import BadFile, Mapping, Mark, Scalar, compose
+from bridgehead.kernel.located import MAX_NODES, BadFile, Mapping, Mark, Scalar, compose
 from bridgehead.kernel.moment import Moment, format_moment, parse_moment
 from bridgehead.kernel.quantity import Bytes, Seconds
 from bridgehead.kernel.shape import ByKey, Keyed, Ref, shape_of
@@ -183,6 +183,11 @@ def test_aliases_cannot_explode() -> None:
     bomb += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
     with pytest.raises(BadFile, match="aliases that expand to more than"):
         compose(bomb, file="f.yaml", what="test")
+
+
+def test_a_large_document_without_aliases_is_no_bomb() -> None:
+    node = compose("x: [" + "1," * (MAX_NODES + 1) + "]\n", file="f.yaml", what="test")
+    assert isinstance(node, Mapping)
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 2000, "- " * 3000 + "x", "a: &x [*x]"])

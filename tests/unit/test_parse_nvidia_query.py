@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,21 @@ def test_xml_cut_gives_what_stands_before_and_no_other_number() -> None:
     middle = parse(nvidia_smi_xml.PARSER, text[: text.index("<fb_memory_usage>") + 30])
     assert value(middle, f"{NODE}/gpu:0", "uuid") == value(xml("a10g"), f"{NODE}/gpu:0", "uuid")
     assert any("ends or is broken" in one.reason for one in middle.skipped)
+
+
+def test_xml_text_with_an_angle_bracket_is_read_all_the_same() -> None:
+    text = text_of("nvidia-smi-xml/tesla-t4.xml")
+    for name in ("T4 > T3", "> 7", "7>", ">>7"):
+        parsed = parse(nvidia_smi_xml.PARSER, text.replace("<product_name>Tesla T4</", f"<product_name>{name}</"))
+        assert value(parsed, "node:h1/gpu:0", "model") == name
+        assert len(parsed.facts) == len(xml("tesla-t4").facts)
+
+
+def test_xml_a_long_run_of_angle_brackets_is_looked_through_once() -> None:
+    text = text_of("nvidia-smi-xml/tesla-t4.xml").replace("<product_name>Tesla T4</", f"<product_name>{'>' * 300_000}</")
+    began_s = time.process_time()
+    nvidia_smi_xml.PARSER.parse(Capture("f", text.encode(), "h1"))
+    assert time.process_time() - began_s < 5  # half a minute when each was tried as the beginning of the text
 
 
 def test_xml_with_entities_is_refused() -> None:

@@ -154,3 +154,8 @@ def test_mounts_variants_and_cuts() -> None:
     cut = parse(mounts.PARSER, text[: text.index(",addr=")])
     assert not [one for one in cut.facts if "/home" in one.attribute]
     assert not mounts.PARSER.recognises(b"UUID=11 / ext4 defaults 0 1\n# comment\n# comment\n")
+
+
+def test_mounts_blanks_are_octal_and_what_is_no_octal_number_stands_as_it_is() -> None:
+    parsed = parse(mounts.PARSER, "server:/a\\040b /mnt/a\\040b\\048\\109 nfs rw,addr=10.0.0.1 0 0\n")
+    assert {one.attribute for one in parsed.facts if one.attribute.startswith("mount-source:")} == {"mount-source:/mnt/a b\\048\\109"}

@@ -21,7 +21,7 @@ _LINE: Final = re.compile(
 )
 _NOT_PLAIN: Final = (b"<!--", b"<![", b"<!ENTITY", b"<mig_device>", b"\r", b"\0")
 _HEAD: Final = re.compile(r"<\?xml version=\"1\.0\" ?\?>|<!DOCTYPE nvidia_smi_log SYSTEM \"[\w.-]{1,60}\">", re.ASCII)
-_TEXT: Final = re.compile(r">([^<&\n]*)</")
+_TEXT: Final = re.compile(r">([^<>&\n]*)</")
 _MAX_DEPTH: Final = 8
 _MAX_TEXT: Final = 400
 _MAX_FORM_CHARS: Final = 1 << 20
@@ -56,12 +56,16 @@ def _filled(leaves: dict[str, Leaf], texts: list[str]) -> dict[str, Leaf]:
     return {path: (texts[int(number)].strip()[:_MAX_TEXT], line) for path, (number, line) in leaves.items()}
 
 
+def _leaves(found: Description) -> list[dict[str, Leaf]]:
+    return [found.node, *(gpu.leaves for gpu in found.gpus)]
+
+
 @lru_cache(maxsize=8)
 def _placed(form: str, before: int, passed_over: frozenset[str]) -> Description | None:
     """The description with the number of each text instead of it. Of readings that no fact is made of, only the sections remain."""
     first, *others = form.split("\0")
     found = _read("".join([first, *(f">{number}</{piece}" for number, piece in enumerate(others))]), before, passed_over)
-    if found is None:
+    if found is None or not all(number.isdigit() for leaves in _leaves(found) for number, _ in leaves.values()):  # ">" in a text
         return None
     for gpu in found.gpus:
         for path, (_, line) in gpu.leaves.items():

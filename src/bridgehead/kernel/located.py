@@ -131,7 +131,7 @@ def compose(text: str, *, file: str, what: str) -> Node | None:
     Raises BadFile: not YAML, more than one document, a key twice, a key that is no word, tags, and structures that are too deep or expand
     to too much (aliases).
     """
-    reader = _Reader(file, what)
+    reader = _Reader(file, what, most_nodes=max(MAX_NODES, len(text)))
     try:
         tree = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -148,11 +148,12 @@ def compose(text: str, *, file: str, what: str) -> Node | None:
 
 
 class _Reader:
-    def __init__(self, file: str, what: str) -> None:
+    def __init__(self, file: str, what: str, *, most_nodes: int) -> None:
         self.faults: list[Fault] = []
         self._file = file
         self._what = what
         self._nodes = 0
+        self._most_nodes = most_nodes  # a document without aliases never has more than signs
 
     def stop(self, mark: Mark, found: str, expected: str) -> NoReturn:
         """Give up: what follows cannot be read."""
@@ -164,8 +165,8 @@ class _Reader:
         self._nodes += 1
         if depth > MAX_DEPTH:
             self.stop(mark, "an alias that holds itself, or more than 64 levels", "expected a flatter structure")
-        if self._nodes > MAX_NODES:
-            self.stop(mark, f"aliases that expand to more than {MAX_NODES} values", "expected a smaller document")
+        if self._nodes > self._most_nodes:
+            self.stop(mark, f"aliases that expand to more than {self._most_nodes} values", "expected a smaller document")
         if tree.tag not in _TAGS:
             self._fault(mark, path, f"found the tag '{tree.tag.replace(_STANDARD, '!!')}'", "tags are not used here: remove it")
         match tree:

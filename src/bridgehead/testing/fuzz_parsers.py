@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.discovery import parsers as package
+from bridgehead.discovery.hostlist import MAX_HOSTS
 from bridgehead.discovery.merge import merge
 from bridgehead.discovery.parsing import Capture, Parser, for_marks
 from bridgehead.discovery.recognise import HEAD_BYTES, recognised_by
@@ -35,7 +36,8 @@ MEMORY_BYTES: Final = 2 << 30
 SLOW_S: Final = 0.5
 SLOW_S_PER_BYTE: Final = 20e-6
 """An input that takes more than ``SLOW_S`` and so much for each of its bytes, in time of the processor, has run away."""
-MOST_FACTS: Final = 100_000
+MOST_FACTS: Final = 4 * MAX_HOSTS
+"""A list of hosts may stand for so many names, and a row of a table says a few things of each."""
 _GROWN_BYTES: Final = 300_000
 _TEXTS: Final = (
     *(

@@ -15,7 +15,7 @@ from bridgehead.discovery.tables import Table, json_documents
 _PROC: Final = re.compile(r"(\S{1,1024}) (/\S{0,1024}) (\w[\w.-]{0,30}) (\S{1,4096}) \d \d", re.ASCII)
 _MOUNT: Final = re.compile(r"(\S.{0,1024}?) on (/.{0,1024}) type (\w[\w.-]{0,30}) \((.{1,4096})\)(?: \[.{0,80}\])?", re.ASCII)
 _FINDMNT: Final = re.compile(rb'"filesystems"\s*:\s*\[')
-_ESCAPE: Final = re.compile(r"\\(0\d\d|1[0-7]\d)")
+_ESCAPE: Final = re.compile(r"\\([01][0-7]{2})")
 _SHARED: Final = frozenset(
     [
         "nfs",
