@@ -27,7 +27,7 @@ from bridgehead.testing.fault_verdicts import verdict_of, violations
 from bridgehead.testing.plain_plan import plain_plan
 from bridgehead.testing.virtual_lab import VirtualLab
 
-MADE = example(200)
+MADE = example(400, used=0.4)
 PLAN = plain_plan(MADE.estate, MADE.policy, racks_per_wave=4)
 BOOK = plan_runbook(PLAN, estate=MADE.estate, policy=MADE.policy)
 STEPS = {step.id: step for step in BOOK.steps}
@@ -191,7 +191,7 @@ def test_a_plan_for_another_estate_is_refused(tmp_path):
     (tmp_path / "estate.yaml").write_text(write_estate(MADE.estate))
     (tmp_path / "policy.yaml").write_text(write_policy(MADE.policy))
     assert load_plan_set(tmp_path / "plan.yaml").plan == PLAN
-    (tmp_path / "estate.yaml").write_text(write_estate(example(200, seed=1).estate))
+    (tmp_path / "estate.yaml").write_text(write_estate(example(400, seed=1).estate))
     with pytest.raises(BridgeheadError, match="made for another estate") as refused:
         load_plan_set(tmp_path / "plan.yaml")
     assert refused.value.code is ErrorCode.BAD_INPUT

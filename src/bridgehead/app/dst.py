@@ -13,12 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from bridgehead.app import wiring
-from bridgehead.kernel.ids import Epoch, RunId, StepId
+from bridgehead.kernel.ids import StepId
 from bridgehead.model import event as ev
-from bridgehead.model.runbook import ActionStep, Runbook
-from bridgehead.model.stamp import Stamp
-from bridgehead.ports.scheduler import JobAbsent, JobSpec
-from bridgehead.recovery.actions.jobs import StopJob, StopJobParams
+from bridgehead.model.runbook import Runbook
 from bridgehead.simulate.faults import kind_of
 from bridgehead.simulate.invariants import Violation
 from bridgehead.simulate.runbook_world import blueprint_of
@@ -136,17 +133,6 @@ class Foreseen(msgspec.Struct, frozen=True):
     what: str
 
 
-def _start_what_is_stopped(lab: VirtualLab, runbook: Runbook) -> None:
-    """Jobs that the runbook stops without having started them run already."""
-    for step in runbook.steps:
-        if isinstance(step, ActionStep) and step.action == StopJob.name:
-            params = msgspec.convert(step.params, StopJobParams)
-            scheduler = lab.ports.scheduler(params.site)
-            if isinstance(scheduler.observe(params.job), JobAbsent):
-                stamp = Stamp(run=RunId("before"), step=step.id, attempt=1, epoch=Epoch(1))
-                scheduler.start(JobSpec(name=params.job, command=("runs-already",)), stamp=stamp)
-
-
 class Prediction(msgspec.Struct, frozen=True):
     """What a runbook would do; ``verdict`` is that of the run, "stuck" or "not ended"."""
 
@@ -160,7 +146,6 @@ def simulate_runbook(runbook: Runbook) -> Prediction:
     People approve and sign off after a few seconds. Raises what a runbook raises that the linter refuses (KeyError, ValueError).
     """
     lab = VirtualLab(blueprint_of(runbook), runbook, wiring.actions)
-    _start_what_is_stopped(lab, runbook)
     start_s = lab.world.now_s
     finished = lab.run()
     skipped = ev.DriverTook | ev.PhaseProgress | ev.GateMeasured

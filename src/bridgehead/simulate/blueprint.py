@@ -88,11 +88,17 @@ class StoredPlan(msgspec.Struct, frozen=True):
 
 
 class Blueprint(msgspec.Struct, frozen=True):
-    """The whole world. Jobs that no plan names do nothing, and end when asked to. ``link_bps``: bytes per second between sites."""
+    """The whole world. Jobs that no plan names do nothing, and end when asked to.
+
+    Attributes:
+        jobs: such jobs that run since before the beginning: where, and their names.
+        link_bps: bytes per second between sites.
+    """
 
     sites: tuple[SiteId, ...]
     trainers: tuple[TrainerPlan, ...] = ()
     backends: tuple[BackendPlan, ...] = ()
     services: tuple[ServicePlan, ...] = ()
     stored: tuple[StoredPlan, ...] = ()
+    jobs: tuple[tuple[SiteId, JobName], ...] = ()
     link_bps: float = 200_000_000.0

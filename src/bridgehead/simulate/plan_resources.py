@@ -126,13 +126,14 @@ def gpu_flows(plan: Plan, estate: Estate, policy: Policy) -> Needs:
     models = sorted({node.gpu_model for site in (source, target) for node in site.nodes if node.gpus})
     for model in models:
         for site in (source, target):
-            free = _gpus(site, model) - (1 + policy.reserve) * _running(estate, site, plan.source, model)
-            changes = _gpu_changes(plan, estate, policy, site, model, carried)
+            free = standing_gpus(site, model) - (1 + policy.reserve) * running_gpus(estate, site, plan.source, model)
+            changes = gpu_changes(plan, estate, policy, site, model, carried)
             _merge(needs, waits_for(max(0.0, free), changes))
     return needs
 
 
-def _gpu_changes(plan: Plan, estate: Estate, policy: Policy, site: Site, model: str, carried: dict[RackId, Counter[str]]) -> list[Change]:
+def gpu_changes(plan: Plan, estate: Estate, policy: Policy, site: Site, model: str, carried: dict[RackId, Counter[str]]) -> list[Change]:
+    """Who frees and takes GPUs of a model at a site, and when; a workload counts with the reserve that belongs to it."""
     at_source = site.id == plan.source
     changes: list[Change] = []
     for wave in plan.waves:
@@ -163,11 +164,13 @@ def _gpu_changes(plan: Plan, estate: Estate, policy: Policy, site: Site, model: 
     return changes
 
 
-def _gpus(site: Site, model: str) -> int:
+def standing_gpus(site: Site, model: str) -> int:
+    """GPUs of a model at a site before the move."""
     return sum(node.gpus for node in site.nodes if node.gpu_model == model)
 
 
-def _running(estate: Estate, site: Site, source: SiteId, model: str) -> int:
+def running_gpus(estate: Estate, site: Site, source: SiteId, model: str) -> int:
+    """GPUs of a model that workloads run on at a site before the move."""
     return sum(
         one.gpus
         for one in estate.workloads

@@ -65,6 +65,7 @@ def blueprint_of(runbook: Runbook) -> Blueprint:
         backends=tuple(backends),
         services=tuple(ServicePlan(service, weights) for service, weights in services.items()),
         stored=_stored(steps, {(plan.site, plan.workload) for plan in trainers}),
+        jobs=_running(steps, known),
     )
 
 
@@ -127,6 +128,15 @@ def _stopped(
         known.add((home, name))
         plans.append(BackendPlan(home, name, service, running=True))
     return plans
+
+
+def _running(steps: list[ActionStep], known: set[tuple[SiteId, JobName]]) -> tuple[tuple[SiteId, JobName], ...]:
+    """Jobs that the runbook stops without having started them run already."""
+    named = {
+        kind: [(SiteId(step.params["site"]), _job_name(step.params["job"])) for step in steps if step.action == kind]
+        for kind in ("job.stop", "job.start")
+    }
+    return tuple(dict.fromkeys(job for job in named["job.stop"] if job not in known and job not in named["job.start"]))
 
 
 def _stored(steps: list[ActionStep], trained: set[tuple[SiteId, WorkloadId]]) -> tuple[StoredPlan, ...]:

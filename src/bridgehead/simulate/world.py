@@ -79,7 +79,7 @@ class World:
             self.vaults[stored.site].put(held)
         before = [(plan.site, plan.job) for plan in blueprint.trainers if plan.running]
         before += [(plan.site, plan.job) for plan in blueprint.backends if plan.running]
-        for site, job in before:
+        for site, job in [*before, *blueprint.jobs]:
             self._begin(site, JobSpec(name=job, command=("before",)), "before", long_ago=True)
         self.proxies = {plan.service: Proxy(plan, self.timeline, self.backend) for plan in blueprint.services}
 

@@ -115,6 +115,7 @@ def _jobs(lab: VirtualLab, finished: Finished) -> Iterator[str]:
         return
     before = {(plan.site, plan.job) for plan in lab.world.blueprint.trainers if plan.running}
     before |= {(plan.site, plan.job) for plan in lab.world.blueprint.backends if plan.running}
+    before |= set(lab.world.blueprint.jobs)
     for key, executions in lab.world.jobs.items():
         job = executions[-1]
         if job.running is not (key in before) and not job.died and job.spec.command != ("returned",):

@@ -42,7 +42,7 @@ _AT_SOURCE = {TaskKind.PACK, TaskKind.DRAIN_COOLANT, TaskKind.LOAD}
 
 
 def plain_plan(estate: Estate, policy: Policy, *, racks_per_wave: int = 8) -> Plan:
-    """Make one, for a policy with logistics and a first day. Deterministic."""
+    """Make one, for a policy with logistics and a first day. Deterministic. Raises ValueError where this simple way gets stuck."""
     return _Plain(estate, policy, racks_per_wave).plan()
 
 
@@ -94,6 +94,8 @@ class _Plain:
             self._wave(day, bridgehead=False)
             self._night(day + 20 * HOUR_S, day + 30 * HOUR_S)
             day += DAY_S
+        if self.waiting or self.racks:
+            raise ValueError(f"{len(self.waiting)} workloads and {len(self.racks)} racks never find room")
         return self._finished(transfers, first)
 
     def _moved(self) -> int:
@@ -106,7 +108,7 @@ class _Plain:
             asked: Counter[str] = Counter()
             for one in partners:
                 asked.update(self.gpus[one.id])
-            if len(chosen) + len(partners) > self.per_wave or any(self.free[model] < count for model, count in asked.items()):
+            if len(chosen) + len(partners) > self.per_wave or any(self.free[model] < count - 1e-6 for model, count in asked.items()):
                 continue
             chosen += partners
             self.free.subtract(asked)
@@ -181,7 +183,7 @@ class _Plain:
         for one in list(self.waiting):
             swing = self._swing(one, min(lanes))
             model = self._model(one)
-            if swing.ends_s > ends_s or self.there[model] < self.kept * one.gpus:
+            if swing.ends_s > ends_s or self.there[model] < self.kept * one.gpus - 1e-6:
                 continue
             lanes[lanes.index(min(lanes))] = swing.ends_s
             self.swings.append(swing)
