@@ -125,6 +125,18 @@ class Course:
         keys = [(site.id, model) for site in (self.source, self.target) for model in self.models]
         return {key: Steps(base[key], changes[key]) for key in keys}
 
+    def reserve_broken(self) -> tuple[tuple[SiteId, str, float], ...]:
+        """Where what runs, with its reserve, needs more than stands there: site, GPU model and the first such moment of the plan."""
+        found = []
+        for (site, model), run in self.running.items():
+            stand = self.standing[site, model]
+            moments_s = sorted({self.plan.begins_s, *run.moments_s, *stand.moments_s})
+            short = (at for at in moments_s if (1 + self.policy.reserve) * run.at(at) > stand.at(at) + 1e-6 and at < self.plan.ends_s)
+            first_s = next(short, None)
+            if first_s is not None:
+                found.append((site, model, first_s))
+        return tuple(found)
+
     @cached_property
     def line_rate_bps(self) -> float:
         """What the move may take of the lines between both sites."""
