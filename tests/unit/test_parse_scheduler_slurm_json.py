@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from bridgehead.discovery.merge import merge
+from bridgehead.discovery.packing import pack
 from bridgehead.discovery.parsers.slurm_json import PARSER
-from bridgehead.discovery.parsing import Capture, Parsed
+from bridgehead.discovery.parsing import Capture, Parsed, Statements
 from bridgehead.model.fact import Status
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "discovery" / "slurm-json"
@@ -106,6 +107,25 @@ def test_load_that_is_no_whole_number_is_not_divided() -> None:
         "scheduler-gpu-count": 4,
         "scheduler-gpu-type": "a100",
     }
+
+
+def test_integers_of_more_than_64_bits_are_no_values() -> None:
+    huge = 10**330
+    parsed = parse({"nodes": [{"name": "n1", "real_memory": huge, "gres_used": "", "cpus": number(huge), "cpu_load": huge}]})
+    found = {one.attribute: one for one in parsed.facts}
+    assert {(found[name].status, "more than 64 bits" in found[name].note) for name in ("cpu-load", "memory")} == {(Status.UNKNOWN, True)}
+    assert not any(isinstance(one.value, int) and one.value >= 2**64 for one in parsed.facts)
+    pack(parsed.facts)
+
+
+def test_a_fact_never_is_an_integer_of_more_than_64_bits() -> None:
+    say = Statements("tool", Capture("f", b""))
+    say.known("node:n1", "a", 2**64 - 1, line=1)
+    say.known("node:n1", "b", -(2**63), line=1)
+    say.known("node:n1", "c", 2**64, line=1)
+    say.conflict("node:n1", "d", -(2**63) - 1, line=1, note="two say it")
+    assert [one.value for one in say.done().facts] == [2**64 - 1, -(2**63), None, None]
+    pack(say.done().facts)
 
 
 def test_job_of_v0041_that_runs_and_one_that_waits() -> None:

@@ -99,6 +99,8 @@ def for_marks(head: bytes) -> bytes:
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _MAX_INTEGER: Final = 2**64
+_LEAST_INTEGER: Final = -(2**63)
+_TOO_LARGE: Final = "the tool printed an integer of more than 64 bits"
 _SHORT_DIGITS: Final = 16
 
 
@@ -135,6 +137,9 @@ class Statements:
     def known(self, subject: str, attribute: str, value: Value, *, line: int, unit: str = "", note: str = "") -> None:
         """State a fact. ``value`` is not None; ``note`` says how it was read where that is not plain, such as from another cell."""
         assert value is not None
+        if type(value) is int and not _LEAST_INTEGER <= value < _MAX_INTEGER:  # of JSON, which has no limit
+            self.unknown(subject, attribute, line=line, unit=unit, note=_TOO_LARGE)
+            return
         self._facts.append(Fact(subject, attribute, value, unit, Status.KNOWN, self._source(line), note))
 
     def unknown(self, subject: str, attribute: str, *, line: int, note: str, unit: str = "") -> None:
@@ -143,6 +148,9 @@ class Statements:
 
     def conflict(self, subject: str, attribute: str, value: Value, *, line: int, note: str, unit: str = "") -> None:
         """State a value that contradicts another one in the same output."""
+        if type(value) is int and not _LEAST_INTEGER <= value < _MAX_INTEGER:
+            self.unknown(subject, attribute, line=line, unit=unit, note=f"{_TOO_LARGE}; {note}")
+            return
         self._facts.append(Fact(subject, attribute, value, unit, Status.CONFLICT, self._source(line), note))
 
     def number(self, subject: str, attribute: str, text: str, *, line: int, unit: str = "", scale: float = 1) -> None:

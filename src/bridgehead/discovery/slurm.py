@@ -20,6 +20,7 @@ SENTINELS: Final = {
 """Numbers that mean that there is no value, or no limit."""
 SENTINELS_16: Final = {65534: "NO_VAL16", 65535: "INFINITE16"}
 """The same of fields that have 16 bits, such as counts of CPUs."""
+_MOST: Final = 2**64 - 1
 NO_WORDS: Final = frozenset({"", "(null)", "null", "n/a", "n/s", "none", "unknown", "*", "invalid", "not_set", "(none)", "none assigned"})
 """What Slurm prints where there is no word, in lower case."""
 UNLIMITED_WORDS: Final = frozenset({"unlimited", "infinite"})
@@ -144,6 +145,8 @@ def amount_in(value: Any, *, narrow: bool = False) -> Amount:
         return Amount(None, f"the tool printed {value[:80]!r}") if number is None else amount_in(number, narrow=narrow)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return Amount(None, f"the tool printed {'null' if value is None else f'{value!r:.80}'}")
+    if not -_MOST <= value <= _MOST:
+        return Amount(None, "the tool printed a number of more than 64 bits")
     word = SENTINELS.get(int(value), "") if value == int(value) else ""
     word = word or (SENTINELS_16.get(int(value), "") if narrow else "")
     if word:

@@ -28,6 +28,7 @@ import msgspec
 from bridgehead.discovery import parsers as package
 from bridgehead.discovery.hostlist import MAX_HOSTS
 from bridgehead.discovery.merge import merge
+from bridgehead.discovery.packing import pack
 from bridgehead.discovery.parsing import Capture, Parser, for_marks
 from bridgehead.discovery.recognise import HEAD_BYTES, recognised_by
 from bridgehead.model.fact import Fact, Status
@@ -180,6 +181,7 @@ def check(parser: Parser, data: bytes) -> None:
         assert 1 <= skipped.line <= last, f"line {skipped.line} of {last}: {skipped}"
         assert skipped.reason, "no reason"
     msgspec.json.encode(parsed)
+    pack(parsed.facts)
     merge(parsed.facts)
 
 
