@@ -10,6 +10,7 @@ import msgspec
 
 from bridgehead.app.plan_set import PlanSet
 from bridgehead.app.plan_simulation import Row, Rows, trace_of
+from bridgehead.kernel.ids import StepId
 from bridgehead.kernel.moment import format_moment
 from bridgehead.model.hazards import Rates
 from bridgehead.model.logistics import DAY_S
@@ -212,7 +213,7 @@ def _causes(model: PlanModel, blames: Sequence[Sequence[tuple[str, str, float]]]
     struck: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for run, found in enumerate(blames):
         for hazard, step, lasts_s in found:
-            one = model.network[model.place[step]]  # type: ignore[index]
+            one = model.network[model.place[StepId(step)]]
             key = (hazard, step_of(one), one.owner or "nobody")
             lasts[key][run] += lasts_s
             struck[key][step] += 1

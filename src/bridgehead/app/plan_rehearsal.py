@@ -16,6 +16,7 @@ import numpy as np
 
 from bridgehead.kernel.ids import Person, RunId
 from bridgehead.model import event as ev
+from bridgehead.model.logistics import CrewId
 from bridgehead.model.plan import TaskKind
 from bridgehead.model.runbook import Runbook, TaskStep
 from bridgehead.runbook import state as st
@@ -63,7 +64,7 @@ class Rehearsal:
         self._begins_s: list[float] = model.activities.begins_s.tolist()
         self._ends_s: list[float] = model.activities.ends_s.tolist()
         self._slots = [_slot(one, model, calendar) for one in model.network]
-        self._shifts = [calendar.shifts.get(one.owner) for one in model.network]  # type: ignore[call-overload]
+        self._shifts = [calendar.shifts.get(CrewId(one.owner)) for one in model.network]
         steps = tuple(TaskStep(one.id, _WORLD, ("done",), PATIENCE_S, one.needs) for one in model.network)
         self._start_s = min([model.plan.begins_s, *self._begins_s])
         first = ev.RunOpened(self._start_s, RunId("rehearsal"), Runbook("rehearsal", steps), "", {}, "world", "")
@@ -132,7 +133,7 @@ class Rehearsal:
 
 def _slot(one: Activity, model: PlanModel, calendar: Calendar) -> Callable[[float], float]:
     """When an activity that is late may begin, from the moment at which it could."""
-    shift = calendar.shifts.get(one.owner)  # type: ignore[call-overload]
+    shift = calendar.shifts.get(CrewId(one.owner))
     if one.kind is Kind.SWING:
         return partial(calendar.window, lasts_s=one.lasts_s)
     if one.kind is Kind.HANDLING and shift is not None:

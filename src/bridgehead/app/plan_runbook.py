@@ -1,4 +1,4 @@
-"""PlanRunbook: a plan as a runbook for the engine (M7, M10.4): phases, swings, waves, approvals, tasks, holds and points of return.
+"""PlanRunbook: a plan as a runbook (M7.1 to M7.5, M10.4): phases, swings, waves, approvals, tasks, holds and points of return.
 
 The order is that of ``simulate.plan_network``; the plan's moments become holds (a wave leaves and a swing begins not before its time)
 and due moments of tasks. Nothing is decided here.

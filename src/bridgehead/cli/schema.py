@@ -13,7 +13,7 @@ app = App(name="schema", help="Print JSON Schemas for editors.")
 
 
 @app.default
-def schema(kind: Literal["estate", "policy", "runbook"], /) -> int:
+def schema(kind: Literal["estate", "policy", "plan", "hazards", "runbook"], /) -> int:
     """Print the JSON Schema of a kind of file.
 
     Args:
@@ -21,6 +21,8 @@ def schema(kind: Literal["estate", "policy", "runbook"], /) -> int:
     """
     from bridgehead.app.wiring import action_params, driver_options
     from bridgehead.model.estatefile import estate_schema
+    from bridgehead.model.hazards import hazards_schema
+    from bridgehead.model.plan import plan_schema
     from bridgehead.model.policy import policy_schema
     from bridgehead.runbook.language import runbook_schema
 
@@ -29,6 +31,10 @@ def schema(kind: Literal["estate", "policy", "runbook"], /) -> int:
             document = estate_schema(driver_options())
         case "policy":
             document = policy_schema()
+        case "plan":
+            document = plan_schema()
+        case "hazards":
+            document = hazards_schema()
         case "runbook":
             document = runbook_schema(action_params())
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

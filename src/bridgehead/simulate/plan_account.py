@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from bridgehead.kernel.ids import StepId
+from bridgehead.model.plan import Swing
 from bridgehead.simulate.chance import Numbers
 from bridgehead.simulate.plan_model import Account, Hazard, PlanModel
 from bridgehead.simulate.plan_network import Kind
@@ -81,18 +83,18 @@ class Losses(msgspec.Struct, frozen=True):
 def losses_of(model: PlanModel, times: Times, delays: Delays, hit: Interrupted) -> Losses:
     """What everything cost. Interruptions would have come without a move, too; they are kept apart."""
     jobs, rates = model.jobs, model.rates
-    swings = {one.id: one for one in model.plan.swings}
+    swings: dict[str, Swing] = {one.id: one for one in model.plan.swings}
     extra_s = np.where(jobs.swing >= 0, delays.lost_s[jobs.swing], 0.0)
-    planned = np.array([swings[name].lost_s if name in swings else 0.0 for name in jobs.names])  # type: ignore[index]
-    planned_hours = np.array([swings[name].lost_gpu_hours if name in swings else 0.0 for name in jobs.names])  # type: ignore[index]
+    planned = np.array([swings[name].lost_s if name in swings else 0.0 for name in jobs.names])
+    planned_hours = np.array([swings[name].lost_gpu_hours if name in swings else 0.0 for name in jobs.names])
     moved = planned_hours + extra_s * jobs.gpus / 3600.0
     place = {name: number for number, name in enumerate(jobs.names)}
     for number, shrink in enumerate(model.plan.shrinks):
         job = place.get(shrink.workload)
         if job is None:
             continue
-        from_s = times.begins_s[model.place[f"{Kind.SHRINK.value}-{shrink.workload}-{number}"]]  # type: ignore[index]
-        until_s = times.ends_s[model.place[f"{Kind.GROW.value}-{shrink.workload}-{number}"]]  # type: ignore[index]
+        from_s = times.begins_s[model.place[StepId(f"{Kind.SHRINK.value}-{shrink.workload}-{number}")]]
+        until_s = times.ends_s[model.place[StepId(f"{Kind.GROW.value}-{shrink.workload}-{number}")]]
         moved[job] += (jobs.gpus[job] - shrink.gpus) * (until_s - from_s) / 3600.0
     repeated_s = (hit.repeated + rates.corrupt_checkpoint) * jobs.interval_s
     interrupted = hit.counts * (rates.interruptions.restart_s + jobs.restart_s + repeated_s) * jobs.stopped_gpus / 3600.0

@@ -1,4 +1,4 @@
-"""PlanNetwork: the activities of a plan, and what each waits for (M7, M13).
+"""PlanNetwork: the activities of a plan, and what each waits for (M7.1 to M7.5, M13).
 
 The times of a plan hold as long as nothing goes wrong. What must follow what is derived from the rules of ``docs/reference/plan-files.md``:
 tasks of a wave follow each other, teams and vehicles finish one thing before the next, a wave leaves when swings have freed its GPUs, a

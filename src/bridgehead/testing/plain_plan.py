@@ -6,7 +6,7 @@ It keeps the rules on order, crews, lanes and reserves of ``docs/reference/plan-
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 from bridgehead.kernel.ids import WorkloadId
 from bridgehead.model.equipment import Rack
@@ -66,12 +66,13 @@ class _Plain:
         moving = [one for one in estate.workloads if one.site == policy.source and one.kind is not WorkloadKind.SERVICE]
         self.waiting = sorted(moving, key=lambda one: (-one.priority, one.id))
         self.kept = 1 + policy.reserve
-        self.free: Counter[str] = Counter()
+        self.free: dict[str, float] = defaultdict(float)
         for rack in self.racks:
-            self.free.update(self.gpus[rack.id])
+            for model, count in self.gpus[rack.id].items():
+                self.free[model] += count
         for one in self.waiting:
-            self.free[self._model(one)] -= self.kept * one.gpus  # type: ignore[assignment]
-        self.there: Counter[str] = Counter()
+            self.free[self._model(one)] -= self.kept * one.gpus
+        self.there: dict[str, float] = defaultdict(float)
         self.joins: list[tuple[float, Counter[str]]] = []
         self.waves: list[Wave] = []
         self.swings: list[Swing] = []
@@ -111,7 +112,8 @@ class _Plain:
             if len(chosen) + len(partners) > self.per_wave or any(self.free[model] < count - 1e-6 for model, count in asked.items()):
                 continue
             chosen += partners
-            self.free.subtract(asked)
+            for model, count in asked.items():
+                self.free[model] -= count
             self.racks = [one for one in self.racks if one not in partners]
         if chosen:
             tasks = self._tasks(day, chosen)
@@ -177,7 +179,8 @@ class _Plain:
 
     def _night(self, begins_s: float, ends_s: float) -> None:
         for joined_s, found in [join for join in self.joins if join[0] <= begins_s]:
-            self.there.update(found)
+            for model, count in found.items():
+                self.there[model] += count
             self.joins.remove((joined_s, found))
         lanes = [begins_s] * self.policy.limits.concurrent_moves
         for one in list(self.waiting):
@@ -188,8 +191,8 @@ class _Plain:
             lanes[lanes.index(min(lanes))] = swing.ends_s
             self.swings.append(swing)
             self.waiting.remove(one)
-            self.there[model] -= self.kept * one.gpus  # type: ignore[assignment]
-            self.free[model] += self.kept * one.gpus  # type: ignore[assignment]
+            self.there[model] -= self.kept * one.gpus
+            self.free[model] += self.kept * one.gpus
 
     def _swing(self, one: Workload, begins_s: float) -> Swing:
         size = one.total_checkpoint_bytes
