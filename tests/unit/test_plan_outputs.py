@@ -22,7 +22,9 @@ from bridgehead.app.plan_report.page import render
 from bridgehead.app.plan_report.task_sheets import task_sheets
 from bridgehead.app.plan_report.timescale import TimeScale
 from bridgehead.cli.main import call
+from bridgehead.model.finding import FindingStatus
 from bridgehead.model.plan import RollbackPoint, TaskKind
+from bridgehead.planning.checker import check
 from bridgehead.planning.course import Course
 from bridgehead.testing.plain_plan import plain_plan
 
@@ -130,6 +132,14 @@ def test_page_without_hardware_has_no_waves() -> None:
     assert 'id="waves"' not in page
     assert "are carried" not in page
     assert "train-8" in page
+
+
+@pytest.mark.parametrize("name", ["six-weeks", "holiday-weekend"])
+def test_worked_cases_keep_all_rules(name: str) -> None:
+    course = course_of(name)
+    found = check(course.plan, course.estate, course.policy)
+    assert found
+    assert [(one.code, one.subject, one.text) for one in found if one.status is not FindingStatus.PASS] == []
 
 
 def test_ticks_fit_the_span() -> None:

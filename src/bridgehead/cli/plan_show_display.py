@@ -15,6 +15,8 @@ from bridgehead.kernel.quantity import format_bytes, format_duration
 from bridgehead.model.plan import Plan
 
 _MOST = 24
+_NO_BOUND = 0.995
+"""A gap from here on says nothing."""
 
 
 def print_plan(plan: Plan, *, all_of_them: bool, console: Console | None = None) -> None:
@@ -64,7 +66,11 @@ def print_plan(plan: Plan, *, all_of_them: bool, console: Console | None = None)
 def _print_score(console: Console, plan: Plan) -> None:
     score = plan.score
     proved = (
-        "proved to be the best" if score.gap == 0 else f"at most {score.gap:.2%} from the best" if score.gap < 1 else "no bound is known"
+        "proved to be the best"
+        if score.gap == 0
+        else f"at most {score.gap:.2%} from the best"
+        if score.gap < _NO_BOUND
+        else "no bound is known"
     )
     console.print(Text(f"\nScore: {proved}; {score.lost_gpu_hours:,.2f} GPU-hours are lost", style="bold"))
     for level in score.levels:
