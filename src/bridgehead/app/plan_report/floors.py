@@ -36,14 +36,14 @@ def floors(course: Course) -> list[tuple[str, Markup]]:
     order: dict[str, int] = {wave.id: number for number, wave in enumerate(course.plan.waves)}
     leaves = {rack: wave.id for rack, wave in course.wave_of.items()}
     arrives = {one.place: (one.id, leaves.get(one.id)) for one in course.plan.placements}
+    places = {one.id: one.place for one in course.plan.placements}
     taken = {node.rack for node in course.source.nodes}
     stand = {node.rack for node in course.target.nodes}
     source: dict[RackId, _Spot] = {}
     for rack in course.source.racks:
         wave = leaves.get(rack.id)
         look = f"wave-{_shade(order[wave], len(order))}" if wave is not None else "stays" if rack.id in taken else "empty"
-        where = next((one.place for one in course.plan.placements if one.id == rack.id), None)
-        title = f"{rack.id}: {f'{wave}, to {where}' if wave else 'stays' if rack.id in taken else 'empty'}"
+        title = f"{rack.id}: {f'{wave}, to {places.get(rack.id)}' if wave else 'stays' if rack.id in taken else 'empty'}"
         source[rack.id] = _Spot(look, _number(wave, order), title)
     target: dict[RackId, _Spot] = {}
     for rack in course.target.racks:
