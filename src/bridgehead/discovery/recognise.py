@@ -10,7 +10,7 @@ from bridgehead.model.fact import Skipped
 
 HEAD_BYTES: Final = 64 << 10
 """What parsers are shown of a capture to recognise it."""
-_FIRST_BYTES: Final = 1536
+_FIRST_BYTES: Final = 512
 """What they are shown first: nearly all captures say in it what they are, and looking through more takes longer than reading some."""
 _SHOWN: Final = 60
 

@@ -19,14 +19,14 @@ _STANDARD = "tag:yaml.org,2002:"
 _TAGS = frozenset(_STANDARD + name for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value"))
 
 
-class Mark(msgspec.Struct, frozen=True, order=True):
+class Mark(msgspec.Struct, frozen=True, order=True, gc=False):
     """A place in a file, counted from 1 as editors do."""
 
     line: int
     column: int
 
 
-class Scalar(msgspec.Struct, frozen=True):
+class Scalar(msgspec.Struct, frozen=True, gc=False):
     """One word. ``plain`` is True when it is written without quotes."""
 
     text: str
@@ -113,8 +113,10 @@ def path_text(path: Path) -> str:
 def node_of(data: Any) -> Node:
     """The tree of plain values, as if a file held them; everything stands at line 1."""
     match data:
+        case str():  # as most are
+            return Scalar(str(data), False, _TOP)
         case dict():
-            return Mapping(tuple((Scalar(str(key), True, _TOP), node_of(value)) for key, value in data.items()), _TOP)
+            return Mapping(tuple([(Scalar(str(key), True, _TOP), node_of(value)) for key, value in data.items()]), _TOP)
         case list() | tuple():
             return Sequence(tuple(map(node_of, data)), _TOP)
         case bool():
@@ -122,7 +124,7 @@ def node_of(data: Any) -> Node:
         case None:
             return Scalar("null", True, _TOP)
         case _:
-            return Scalar(str(data), not isinstance(data, str), _TOP)
+            return Scalar(str(data), True, _TOP)
 
 
 def compose(text: str, *, file: str, what: str) -> Node | None:
