@@ -1,4 +1,4 @@
-"""Check a plan file against the estate and the policy that it is for, by the checker, which shares no code with the planner (M6, M7)."""
+"""Check a plan file against the estate and the policy that it is for, by the checker, which shares no code with the planner (M6, M7.1)."""
 
 from __future__ import annotations
 

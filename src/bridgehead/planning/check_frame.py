@@ -1,4 +1,4 @@
-"""The frame of a plan: what it was made for, its phases, and the time to prepare (PLAN-FOR, PLAN-PHASES, PLAN-PREPARED; M6, M7). Pure."""
+"""The frame of a plan: what it was made for, its phases, and the time to prepare (PLAN-FOR, PLAN-PHASES, PLAN-PREPARED; M6, M7.1). Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker of plans: every rule of docs/reference/plan-files.md, asked of any plan that can be read (M6, M7; design rule 2). Pure.
+"""The checker of plans: every rule of docs/reference/plan-files.md, asked of any plan that can be read (M6, M7.1; design rule 2). Pure.
 
 It shares no code with the planner (tests/arch/test_plan_checker_apart.py), so that a fault of one is not a fault of both. It works on
 events: all moments at which something changes are sorted, and every rule is evaluated exactly at each of them. Power is played through

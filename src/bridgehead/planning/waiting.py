@@ -13,7 +13,8 @@ from bridgehead.planning.course import Course
 def needed_by(course: Course, workload: WorkloadId) -> tuple[tuple[str, float], ...]:
     """What it needs and when that is at the target; what is there already, or never comes, is left out."""
     one = course.workloads.get(workload)
-    ends: dict[str, float] = {str(done.id): done.ends_s for done in (*course.plan.services, *course.plan.swings)}
+    ends: dict[str, float] = {str(copy.id): copy.ends_s for copy in course.plan.services}
+    ends |= {str(swing.id): swing.ends_s for swing in course.plan.swings}
     behind: dict[str, str | None] = {service.id: service.workload for service in course.estate.services}
     known: set[str] = {*course.workloads}
     names = [] if one is None else [need if need in known else behind.get(need) for need in one.needs]
