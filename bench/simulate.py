@@ -24,7 +24,7 @@ from bridgehead.model.estate import Estate, WorkloadKind
 from bridgehead.model.hazards import Hazards
 from bridgehead.model.plan import Plan, SwingMode
 from bridgehead.model.policy import Policy
-from bridgehead.simulate.plan_resources import line_bps
+from bridgehead.simulate.plan_resources import lane_bps
 from bridgehead.testing.plain_plan import plain_plan
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -36,13 +36,13 @@ SEED, JOBS = 1, 2
 
 def stopped_first(plan: Plan, estate: Estate, policy: Policy) -> Plan:
     """The same plan, but every training job and batch job with a checkpoint stands still while all of its state is copied."""
-    lane_bps = line_bps(estate, policy) / policy.limits.concurrent_moves
+    lane = lane_bps(estate, policy)
     workloads = {one.id: one for one in estate.workloads}
     swings = []
     for swing in plan.swings:
         one = workloads[swing.id]
         if swing.mode in (SwingMode.PRECOPY, SwingMode.RESTART):
-            lost_s = (one.save_s or 0) + 8 * (one.checkpoint_bytes or 0) / lane_bps + (one.restore_s or 0) + (one.warm_up_s or 300.0)
+            lost_s = (one.save_s or 0) + 8 * (one.checkpoint_bytes or 0) / lane + (one.restore_s or 0) + (one.warm_up_s or 300.0)
             ends_s = swing.begins_s + max(swing.ends_s - swing.begins_s, 600.0 + lost_s)
             swing = msgspec.structs.replace(
                 swing, mode=SwingMode.RESTART, ends_s=ends_s, lost_s=lost_s, lost_gpu_hours=lost_s * one.gpus / 3600
@@ -134,7 +134,7 @@ def main() -> None:
     example_made = example(arguments.gpus)
     plan = plain_plan(example_made.estate, example_made.policy, racks_per_wave=arguments.racks_per_wave)
     made = PlanSet(plan, example_made.estate, example_made.policy)
-    lane = line_bps(made.estate, made.policy) / made.policy.limits.concurrent_moves
+    lane = lane_bps(made.estate, made.policy)
     note = (
         f"A generated estate of {arguments.gpus:,} GPUs, 70 % of them used, with declared links ({lane / 1e9:.0f} Gb/s for each swing), "
         "and a plan of one wave a day; all hazards are guesses. *Whole cluster* is the compute that swings lost, as seconds of all GPUs "

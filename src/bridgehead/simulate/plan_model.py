@@ -18,7 +18,7 @@ from bridgehead.simulate.plan_network import Activity, Kind, network_of, swing_i
 from bridgehead.simulate.plan_resources import (
     gpu_changes,
     gpus_in_racks,
-    line_bps,
+    lane_bps,
     running_gpus,
     site_of,
     standing_gpus,
@@ -112,7 +112,7 @@ class PlanModel:
         self.place = {one.id: number for number, one in enumerate(self.network)}
         self._workloads = {one.id: one for one in estate.workloads}
         self._swings: dict[str, Swing] = {one.id: one for one in plan.swings}
-        self._lane_bps = line_bps(estate, policy) / policy.limits.concurrent_moves
+        self._lane_bps = lane_bps(estate, policy)
         self.activities = self._activities()
         self.jobs = self._jobs()
         self.models = sorted({node.gpu_model for site in estate.sites for node in site.nodes if node.gpus})

@@ -53,6 +53,11 @@ def line_bps(estate: Estate, policy: Policy) -> float:
     return total if policy.limits.rate_bps is None else min(total, policy.limits.rate_bps)
 
 
+def lane_bps(estate: Estate, policy: Policy) -> float:
+    """What one swing has of the line once it has begun: half of the line is for swings (docs/reference/plan-files.md)."""
+    return line_bps(estate, policy) / 2 / policy.limits.concurrent_moves
+
+
 def lane_flow(plan: Plan, policy: Policy) -> Needs:
     """At most so many swings at a time."""
     changes: list[Change] = []

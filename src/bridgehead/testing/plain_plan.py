@@ -1,6 +1,7 @@
 """PlainPlan: a plan without a planner, for tests and benches: each day a wave as soon as GPUs are free, each night as many swings as fit.
 
-It keeps the rules on order, crews, lanes and reserves of ``docs/reference/plan-files.md``; it does not try to be good.
+It keeps the rules on order, crews, lanes and reserves of ``docs/reference/plan-files.md``, but not those on places, power and data, and
+it does not try to be good.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bridgehead.model.plan import (
     digest_of,
 )
 from bridgehead.model.policy import Policy
-from bridgehead.simulate.plan_resources import gpu_model_of, gpus_in_racks, line_bps, site_of
+from bridgehead.simulate.plan_resources import gpu_model_of, gpus_in_racks, lane_bps, line_bps, site_of
 
 PRECHECK_S = 600.0
 _WORK = {TaskKind.PACK, TaskKind.DRAIN_COOLANT, TaskKind.LOAD, TaskKind.UNLOAD, TaskKind.INSPECT, TaskKind.INSTALL, TaskKind.LEAK_TEST}
@@ -76,7 +77,7 @@ class _Plain:
         self.joins: list[tuple[float, Counter[str]]] = []
         self.waves: list[Wave] = []
         self.swings: list[Swing] = []
-        self.lane_bps = line_bps(estate, policy) / policy.limits.concurrent_moves
+        self.lane_bps = lane_bps(estate, policy)
 
     def _model(self, one: Workload) -> str:
         return gpu_model_of(self.estate, one.id, self.policy.source) or ""
@@ -171,7 +172,7 @@ class _Plain:
         fleet = self.logistics.fleet
         transit = next(task for task in tasks if task.id is TaskKind.TRANSIT)
         groups = [racks[at : at + fleet.racks] for at in range(0, len(racks), fleet.racks)]
-        names = [VehicleId(f"{fleet.id}-{(number + index) % fleet.vehicles + 1}") for index in range(len(groups))]
+        names = [VehicleId(f"{fleet.id}-{(number * len(groups) + index) % fleet.vehicles + 1}") for index in range(len(groups))]
         return tuple(
             Vehicle(name, tuple(rack.id for rack in group), transit.begins_s, transit.ends_s)
             for name, group in zip(names, groups, strict=True)
@@ -235,13 +236,15 @@ class _Plain:
             PlannedPhase(PhaseId.LINK_KEPT, ends_s, ends_s + phases.keep_link_s),
         )
         lost = sum(one.lost_gpu_hours for one in self.swings)
+        priority = {one.id: one.priority for one in self.estate.workloads}
+        weighed = sum((1 + priority[one.id]) * one.lost_gpu_hours for one in self.swings)
         days = (over_s - self.begins_s) / DAY_S
         return Plan(
             name="plain", source=policy.source, target=policy.target, estate=digest_of(self.estate),
             policy=digest_of(policy),
             begins_s=self.begins_s, ends_s=ends_s, phases=planned,
             services=self._services(), transfers=transfers, swings=tuple(self.swings),
-            waves=tuple(self.waves), score=Score((Level("lost-gpu-hours", lost, 0.0), Level("days", days, 0.0)), 1.0, lost),
+            waves=tuple(self.waves), score=Score((Level("lost-gpu-hours", weighed, 0.0), Level("days", days, 0.0)), 1.0, lost),
             placements=tuple(
                 Placement(rack, place) for rack, place in zip([one for wave in self.waves for one in wave.racks], self.places, strict=False)
             ),
