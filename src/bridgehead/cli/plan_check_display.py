@@ -42,10 +42,10 @@ def _print_group(console: Console, title: str, findings: Sequence[Finding], *, a
         shown = listed if all_of_them else listed[:_MOST]
         for one in shown:
             console.print(Text.assemble((code, _STYLES[one.status]), f"  {one.subject}"))
-            console.print(Padding(Text(one.text), (0, 0, 0, 4)))
+            console.print(Padding(Text(one.text), (0, 0, 0, 4), expand=False))
             todo = one.remedy or one.measurement
             if todo:
-                console.print(Padding(Text(f"-> {todo}", style="dim"), (0, 0, 0, 4)))
+                console.print(Padding(Text(f"-> {todo}", style="dim"), (0, 0, 0, 4), expand=False))
         if len(shown) < len(listed):
             console.print(Text(f"{code}  and {len(listed) - len(shown)} more", style="dim"))
     console.print()

@@ -163,7 +163,7 @@ def _in_step(ground: Ground, case: Case, transfer: Transfer, piece: _Piece, user
         text = f"{transfer.id} changes by {shown[0]}, and {shown[1]} are reserved for that"
         case.fault(text, value=transfer.sync_bps, limit=piece.change_bps, unit="bit/s", remedy=f"set its sync to {shown[0]}")
     gone = [ground.swings[name].ends_s for name in ground.moving if name in users and name in ground.swings]
-    last = max(gone) if users else ground.last_swing_s
+    last = max(gone, default=None) if users else ground.last_swing_s
     if last is None or not transfer.sync_bps or transfer.sync_ends_s is None:
         return
     if transfer.sync_ends_s < max(last, transfer.ends_s) - TICK_S:

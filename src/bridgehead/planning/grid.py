@@ -66,6 +66,11 @@ class Yard:
         self.away_s = self.install_day * DAY_S + self.fitters.begins_s + self.fitters.shift_s + work.burn_in_s + work.join_s
         self.cycle_days = max(1, math.ceil((leave + 2 * self.fleet.transit_s - self.packers.begins_s) / DAY_S))
 
+    @property
+    def teams(self) -> int:
+        """Teams that work on a wave, at both ends."""
+        return min(self.packers.teams, self.fitters.teams)
+
     def packing_s(self, rounds: Rounds) -> float:
         """Hands-on time at the source."""
         return rounds.racks * (self.handling.pack_s + self.handling.load_s) + rounds.liquid * self.handling.drain_coolant_s

@@ -160,9 +160,8 @@ class Master:
     def _rounds(self, day: int, racks: Linear, wet: Linear, yard: Yard) -> tuple[cp_model.IntVar, cp_model.IntVar]:
         total = sum(len(kind.parcels) * kind.racks for kind in self.kinds)
         one, two = (self.model.new_int_var(0, total, f"m{what}@{day}") for what in ("all", "wet"))
-        teams = min(yard.packers.teams, yard.fitters.teams)
-        self.model.add(racks <= one * teams)
-        self.model.add(wet <= two * teams)
+        self.model.add(racks <= one * yard.teams)
+        self.model.add(wet <= two * yard.teams)
         return one, two
 
     def _hands(self, day: int, rounds: Mapping[int, tuple[cp_model.IntVar, cp_model.IntVar]], yard: Yard) -> None:

@@ -14,8 +14,10 @@ import msgspec
 from ortools.sat.python import cp_model
 
 from bridgehead.model.logistics import DAY_S
+from bridgehead.planning.conflict import smallest
 from bridgehead.planning.demand import Demand
 from bridgehead.planning.grid import Calendar, Yard, calendar
+from bridgehead.planning.kinds import Kind
 from bridgehead.planning.master import Choice, Master
 
 WORKERS = 8
@@ -41,16 +43,22 @@ class Found(msgspec.Struct, frozen=True):
 
     Attributes:
         calendar: the grid of the choice.
+        kinds: what ``leaving`` counts.
+        tight: whether workloads had to shrink.
         bound_minutes: no plan on the grid has everything gone over before, from ``policy.begins``.
         shrink_bound: weighted GPU-hours that shrinks cost at least.
         trips_bound: trips of vehicles, at least, of plans that end no later.
+        binding: limits that cannot be kept together if all is to have gone over earlier.
     """
 
     choice: Choice
     calendar: Calendar
+    kinds: tuple[Kind, ...]
+    tight: bool
     bound_minutes: int
     shrink_bound: float
     trips_bound: int
+    binding: tuple[str, ...] = ()
 
 
 class _Tried(msgspec.Struct, frozen=True):
@@ -202,7 +210,13 @@ class Search:
             choice = again.choice(solver)
             trips = max(0, math.floor(solver.best_objective_bound / weight))
         self._tell("fewest trips", bound / DAY_MINUTES, best.minutes / DAY_MINUTES)
-        return Found(choice, old.calendar, bound, shrink_bound, trips)
+        return Found(choice, old.calendar, old.kinds, old.tight, bound, shrink_bound, trips, self._binding(bound))
+
+    def _binding(self, bound: int) -> tuple[str, ...]:
+        """Why it does not end earlier: a smallest set of limits that an earlier end breaks."""
+        master = Master(self._demand, self._yard, self.calendar(math.ceil(bound / DAY_MINUTES) + 1), tight=False, switched=True)
+        master.model.add(master.finish <= max(0, bound - 1))
+        return tuple(limit.value for limit in smallest(master, seed=self._seed, limit_s=min(10.0, max(2.0, self._left_s()))) or ())
 
     def _hint(self, master: Master, choice: Choice) -> None:
         for variable, value in master.hints(choice):
