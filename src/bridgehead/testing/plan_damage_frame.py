@@ -53,7 +53,10 @@ def phase_too_short(bed: Bed) -> Damaged | None:
 
 def link_cut(bed: Bed) -> Damaged | None:
     """The lines are given up too early."""
-    return _phase(bed, "link_cut", bed.phase(PhaseId.LINK_KEPT), 0.0, -bed.policy.phases.keep_link_s / 2)
+    kept, last, least = bed.phase(PhaseId.LINK_KEPT), bed.phase(PhaseId.DECOMMISSION), bed.policy.phases.keep_link_s
+    if kept is None or last is None or not least:
+        return None
+    return _phase(bed, "link_cut", kept, 0.0, last.ends_s + least / 2 - kept.ends_s)
 
 
 def phase_beside_its_swings(bed: Bed) -> Damaged | None:

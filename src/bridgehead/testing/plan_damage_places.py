@@ -74,10 +74,9 @@ def far_from_its_pod(bed: Bed) -> Damaged | None:
 def overloads_its_circuits(bed: Bed) -> Damaged | None:
     """A rack in a place whose circuits do not carry it when one of them is lost."""
     circuits = {circuit.id: circuit for circuit in bed.target.circuits}
-    margin = bed.policy.margin
     for one in bed.chance.sample(bed.plan.placements, len(bed.plan.placements)):
         nodes = bed.nodes(one.id)
-        # Supplies spread over fewer circuits than there are: then less is left when one is lost.
+        # Each circuit has a supply, so that with one lost another carries its share at least.
         spread = min((node.supplies or 1 for node in nodes), default=1)
         load = sum((node.power_w or 0.0) / (node.power_factor or 0.95) for node in nodes)
 
@@ -86,7 +85,7 @@ def overloads_its_circuits(bed: Bed) -> Damaged | None:
             if place.id in bed.full or len(found) < 2 or spread < len(found):
                 return False
             usable = [(circuit.continuous or 1.0) * circuit.rating_va for circuit in found]
-            return load > 1.01 * (1 - margin) * max(usable) * (len(found) - 1) / (1 - margin)
+            return load > 1.01 * max(usable) * (len(found) - 1)
 
         place = bed.pick_where(bed.target.racks, weak)
         if place is not None:
