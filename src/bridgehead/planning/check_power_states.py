@@ -56,7 +56,10 @@ def _draw(node: Node, rack: Rack | None, circuits: set[CircuitId], path: str, *,
     over = own or [name for name in (rack.circuits if rack is not None else ()) if name in circuits]
     cords: Counter[CircuitId] = Counter()
     if over and node.supplies:
-        cords.update(over[number % len(over)] for number in range(node.supplies))
+        rounds, rest = divmod(node.supplies, len(over))
+        for at, name in enumerate(over):
+            cords[name] += rounds + (at < rest)
+        cords = +cords  # a circuit that gets none is no cord
     watts, bound = node.power_w, False
     if watts is not None:
         watts = max(watts, node.measured_w or 0.0)
