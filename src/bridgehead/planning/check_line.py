@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.finding import Finding
 from bridgehead.model.plan import Transfer
-from bridgehead.planning.check_case import SLACK, Case, amount, counted, listed, when
+from bridgehead.planning.check_case import SLACK, TICK_S, Case, amount, counted, when
 from bridgehead.planning.check_course import Course, steps
 from bridgehead.planning.check_ground import Ground
+
+_SHOWN = 4
 
 
 def check_line(ground: Ground) -> Iterator[Finding]:
@@ -46,14 +48,13 @@ def _at_most(ground: Ground, case: Case, course: Course, limit: float, what: str
         over += rate > limit * (1 + SLACK)
         worst = (moment, rate) if rate > worst[1] else worst
     moment, rate = worst
-    now = [
-        one.id
+    now = {
+        one.id: sum(taken for begins, ends, taken in _taken(one) if begins <= moment + TICK_S and moment < ends)
         for one in ground.plan.transfers
-        if any(begins <= moment + 1e-3 and moment < ends and taken for begins, ends, taken in _taken(one))
-    ]
+    }
+    names = [f"{name} {amount(taken, Dimension.RATE)}" for name, taken in sorted(now.items(), key=lambda one: (-one[1], one[0])) if taken]
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     more = f"; and at {counted(over - 1, 'other moment')}" if over > 1 else ""
-    text = (
-        f"at {when(moment)} transfers take {amount(rate, Dimension.RATE)} ({listed(now)}), {amount(rate - limit, Dimension.RATE)} more than"
-    )
+    text = f"at {when(moment)} transfers take {amount(rate, Dimension.RATE)} ({shown}), {amount(rate - limit, Dimension.RATE)} more than"
     text += f" {amount(limit, Dimension.RATE)}, {what}{more}"
     case.at_most(rate, limit, text, unit="bit/s", remedy="send one of them later or slower")
