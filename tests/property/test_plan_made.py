@@ -28,7 +28,8 @@ def test_plans_of_random_estates_are_accepted_and_their_damages_found(seed: int)
     given = example(chance.randint(150, 400), seed=seed, hardware=seed % 2 == 0, used=chance.uniform(0.4, 0.7))
     plan = make(given.estate, given.policy, seed=seed, time_limit_s=6.0, now_s=time.monotonic, progress=lambda _: None)
     if isinstance(plan, NoPlan):
-        return  # too little room, or too little time: then nothing is handed out
+        assert given.policy.hardware, "with nodes at the target there is always room"
+        return  # too little time: then nothing is handed out
     odd = [
         f"{one.code} {one.subject}: {one.text}" for one in check(plan, given.estate, given.policy) if one.status is not FindingStatus.PASS
     ]
