@@ -131,6 +131,8 @@ def _critical() -> list[Workload]:
 def _workloads(halls: Hall, chance: Random, used: float) -> list[Workload]:
     found: list[Workload] = []
     for model in (MODEL, LIQUID_MODEL):
+        if not gpus_of(halls, model):
+            continue
         total = gpus_of(halls, model)
         count = max(4, round(20 * math.sqrt(max(total, 1) / 500)))
         count = min(count, 200)

@@ -20,6 +20,7 @@ GPUS = 8
 AIR_NODES, LIQUID_NODES = 4, 8
 """Nodes in a rack that is cooled by air, and by liquid."""
 AIR_NODE_W, LIQUID_NODE_W, CONTROL_NODE_W = 8_000.0, 7_800.0, 700.0
+LIQUID_FROM = 2000
 POD = 8
 """Racks that share their leaves."""
 _MARGIN = 0.2
@@ -40,8 +41,12 @@ class Hall(msgspec.Struct, frozen=True):
 
 
 def racks_for(gpus: int) -> Hall:
-    """Three fifths of the GPUs in racks cooled by air, the rest in pairs of racks cooled by liquid; and two racks of control nodes."""
-    air = max(1, math.ceil(0.6 * gpus / (GPUS * AIR_NODES)))
+    """Three fifths of the GPUs in racks cooled by air, the rest in pairs of racks cooled by liquid; and two racks of control nodes.
+
+    Small halls have no liquid: a pair that leaves would take more of its kind away than any reserve holds.
+    """
+    share = 0.6 if gpus >= LIQUID_FROM else 1.0
+    air = max(1, math.ceil(share * gpus / (GPUS * AIR_NODES)))
     liquid = 2 * math.ceil(max(0, gpus - air * GPUS * AIR_NODES) / (2 * GPUS * LIQUID_NODES))
     return Hall(air, liquid, 2)
 

@@ -11,3 +11,4 @@ app.command("bridgehead.cli.plan_compile:compile_plan", name="compile", help="Tu
 app.command("bridgehead.cli.plan_explain:explain_plan", name="explain", help="Say why a plan is as it is, and what binds.")
 app.command("bridgehead.cli.plan_explain:diff_plans", name="diff", help="Compare two plans by identity.")
 app.command("bridgehead.cli.plan_show:show_plan", name="show", help="Show a plan, and write it as page, calendar, list and task sheets.")
+app.command("bridgehead.cli.plan_what_if:plan_what_if", name="what-if", help="Say what another policy, or a wider limit, would buy.")

@@ -227,6 +227,8 @@ class Master:
         standing = self.demand.standing[self.demand.source.id]
         for model in self.demand.models:
             jobs = [job for job in self.demand.jobs if job.model == model and job.gpus]
+            before = self.model.new_constant(sum(job.gpus for job in jobs))  # nobody has shrunk yet
+            self._keep(self.model.add(keep * before <= _PERCENT * standing.get(model, 0)), Limit.RESERVE_SOURCE)
             for day in range(self.calendar.days):
                 ended = sum(1 for slot in self.calendar.slots if slot.ends_s <= self._moment(day)) - 1
                 runs = sum(job.gpus * (1 - self.over(job, ended)) - self._less_here(job, day, ended) for job in jobs)
@@ -247,7 +249,8 @@ class Master:
         moments = [(slot.begins_s, number) for number, slot in enumerate(self.calendar.slots)]
         if self.tight:
             starts = [slot.begins_s for slot in self.calendar.slots]
-            moments += [(self._moment(day), sum(1 for at in starts if at < self._moment(day)) - 1) for day in range(self.calendar.days)]
+            ends = range(self.calendar.days + 1)  # also when the last shrink has ended
+            moments += [(self._moment(day), sum(1 for at in starts if at < self._moment(day)) - 1) for day in ends]
         for model in self.demand.models:
             jobs = [job for job in self.demand.jobs if job.model == model and job.gpus]
             for at, number in moments:

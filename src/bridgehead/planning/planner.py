@@ -98,8 +98,8 @@ def _services(asked: Demand, begins_s: float) -> tuple[ServiceCopy, ...]:
         ServiceCopy(
             name,
             ServiceMode.ACTIVE_ACTIVE if name in both else ServiceMode.ACTIVE_PASSIVE,
-            begins_s + at * length,
-            begins_s + (at + 1) * length,
+            begins_s + math.floor(at * length),
+            begins_s + math.floor((at + 1) * length),
         )
         for name, at in sorted(level.items())
     )

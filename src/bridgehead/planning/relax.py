@@ -10,6 +10,7 @@ import msgspec
 from bridgehead.model.logistics import DAY_S
 from bridgehead.model.policy import Policy
 from bridgehead.planning.conflict import Conflict
+from bridgehead.planning.grid import Yard
 from bridgehead.planning.master import Limit
 from bridgehead.planning.no_plan import NoPlan
 from bridgehead.planning.planner import make
@@ -35,7 +36,7 @@ def relaxations(none: NoPlan, conflict: Conflict, *, seed: int, limit_s: float, 
     """For each limit of the conflict the smallest of some changes that makes a plan possible. Tries are shared evenly over the time."""
     until, found = now_s() + limit_s, []
     for limit in conflict.limits:
-        for change, policy, text in _changes(limit, none):
+        for change, policy, text in changes(limit, none.demand.policy, none.yard):
             if now_s() > until:
                 break
             each = max(2.0, limit_s / (4 * len(conflict.limits)))
@@ -46,9 +47,8 @@ def relaxations(none: NoPlan, conflict: Conflict, *, seed: int, limit_s: float, 
     return tuple(sorted(found, key=lambda one: (one.change, one.limit)))
 
 
-def _changes(limit: Limit, none: NoPlan) -> Iterator[tuple[float, Policy, str]]:
+def changes(limit: Limit, policy: Policy, yard: Yard | None) -> Iterator[tuple[float, Policy, str]]:
     """Ever larger changes of one limit: share, the policy with it, and in words."""
-    policy, yard = none.demand.policy, none.yard
     logistics = policy.logistics
     for growth in _GROWTH:
         share = growth - 1

@@ -24,6 +24,8 @@ WORKERS = 8
 """Also on two cores: the parts of the solver's portfolio complement each other."""
 MOST_DAYS = 240
 """The longest horizon after services are there, where no deadline of the policy is nearer."""
+CLOSE = 0.02
+"""Trips and who goes first are good enough within this share of the best."""
 DAY_MINUTES = 1440
 EXACT_MINUTES = 120
 """Ends that differ by less are not told apart."""
@@ -204,6 +206,7 @@ class Search:
         again.model.minimize(weight * again.trips() + again.lateness())
         self._hint(again, best.choice)
         solver = self._solver(self._left_s())
+        solver.parameters.relative_gap_limit = CLOSE
         status = solver.solve(again.model)
         choice, trips = best.choice, 0
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):

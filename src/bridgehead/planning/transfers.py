@@ -89,7 +89,7 @@ def _by_line(demand: Demand, piece: _Piece, at_s: float, synced_bps: float, swin
                 f"and {format_rate(piece.change_bps, digits=4)} change, so that no copy ever ends",
                 remedy="Add bandwidth, raise limits.rate in the policy, or stop what changes the data.",
             )
-        ends = at_s + 8 * piece.size_bytes / (rate - piece.change_bps)
+        ends = math.ceil(at_s + 8 * piece.size_bytes / (rate - piece.change_bps))  # files know no fractions of microseconds
         if ends <= swings_s:
             break
     return Transfer(piece.id, piece.size_bytes, at_s, ends, rate_bps=rate, sync_bps=piece.change_bps)
@@ -104,7 +104,7 @@ def _by_courier(piece: _Piece, couriers: Iterable[Courier], free_s: Mapping[str,
         bits, begins = 8 * piece.size_bytes, free_s[one.id]
         unload = one.unload_bps or one.fill_bps
         takes = one.order_s + bits / (one.devices * one.fill_bps) + one.transport_s + bits / (one.devices * unload) + bits / one.verify_bps
-        ways.append(Transfer(piece.id, piece.size_bytes, begins, begins + takes, courier=one.id))
+        ways.append(Transfer(piece.id, piece.size_bytes, begins, math.ceil(begins + takes), courier=one.id))
     return min(ways, key=lambda way: (way.ends_s, way.courier), default=None)
 
 
