@@ -69,7 +69,7 @@ def make_plan(
     if isinstance(made, NoPlan):
         limit_s = max(5.0, time_limit_s * _SHARE_FOR_CONFLICT)
         conflict = conflict_of(made, seed=seed, limit_s=limit_s / 4)
-        found = relaxations(made, conflict, seed=seed, limit_s=limit_s, now_s=time.monotonic)
+        found = relaxations(made, conflict, seed=seed, limit_s=limit_s / 8)
         raise Impossible(conflict, found, proved=bool(conflict.limits))
     if parent is not None:
         made = msgspec.structs.replace(made, parent=digest_of(parent), generation=parent.generation + 1)

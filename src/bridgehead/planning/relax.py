@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
+from ortools.sat.python import cp_model
 
 from bridgehead.model.logistics import DAY_S
 from bridgehead.model.policy import Policy
-from bridgehead.planning.conflict import Conflict
-from bridgehead.planning.grid import Yard
-from bridgehead.planning.master import Limit
+from bridgehead.planning.conflict import Conflict, horizon
+from bridgehead.planning.demand import demand
+from bridgehead.planning.grid import Yard, calendar
+from bridgehead.planning.master import Limit, Master
 from bridgehead.planning.no_plan import NoPlan
-from bridgehead.planning.planner import make
+from bridgehead.planning.search import WORKERS
 
 _GROWTH = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _replace = msgspec.structs.replace
@@ -32,19 +34,44 @@ class Relaxation(msgspec.Struct, frozen=True):
     text: str
 
 
-def relaxations(none: NoPlan, conflict: Conflict, *, seed: int, limit_s: float, now_s: Callable[[], float]) -> tuple[Relaxation, ...]:
-    """For each limit of the conflict the smallest of some changes that makes a plan possible. Tries are shared evenly over the time."""
-    until, found = now_s() + limit_s, []
+def relaxations(none: NoPlan, conflict: Conflict, *, seed: int, limit_s: float) -> tuple[Relaxation, ...]:
+    """For each limit of the conflict the smallest of some changes that makes a plan possible.
+
+    Args:
+        limit_s: for each question to the solver; what it cannot answer in that time counts as impossible.
+    """
+    found = []
     for limit in conflict.limits:
-        for change, policy, text in changes(limit, none.demand.policy, none.yard):
-            if now_s() > until:
-                break
-            each = max(2.0, limit_s / (4 * len(conflict.limits)))
-            made = make(none.demand.estate, policy, seed=seed, time_limit_s=each, now_s=now_s, progress=lambda _: None)
-            if not isinstance(made, NoPlan):
-                found.append(Relaxation(limit, change, text))
-                break
+        tries = list(changes(limit, none.demand.policy, none.yard))
+        low, high = -1, len(tries) - 1
+        if not tries or not _possible(none, tries[high][1], seed, limit_s):
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _possible(none, tries[middle][1], seed, limit_s):
+                high = middle
+            else:
+                low = middle
+        change, _, text = tries[high]
+        found.append(Relaxation(limit, change, text))
     return tuple(sorted(found, key=lambda one: (one.change, one.limit)))
+
+
+def _possible(none: NoPlan, policy: Policy, seed: int, limit_s: float) -> bool:
+    """Whether another policy has a plan within the days in which this one has none."""
+    asked = demand(none.demand.estate, policy)
+    yard = None if none.yard is None or policy.logistics is None else Yard(policy.logistics, asked)
+    other = NoPlan(asked, yard, none.services_s, none.ready_s)
+    days = horizon(other)
+    for tight in (False, True):
+        grid = calendar(asked, yard, days=days, services_s=none.services_s, ready_s=none.ready_s)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = WORKERS
+        solver.parameters.random_seed = seed
+        solver.parameters.max_time_in_seconds = limit_s
+        if solver.solve(Master(asked, yard, grid, tight=tight).model) in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return True
+    return False
 
 
 def changes(limit: Limit, policy: Policy, yard: Yard | None) -> Iterator[tuple[float, Policy, str]]:

@@ -24,6 +24,8 @@ WORKERS = 8
 """Also on two cores: the parts of the solver's portfolio complement each other."""
 MOST_DAYS = 240
 """The longest horizon after services are there, where no deadline of the policy is nearer."""
+POLISH = 0.15
+"""Of the time limit, for trips and who goes first."""
 CLOSE = 0.02
 """Trips and who goes first are good enough within this share of the best."""
 DAY_MINUTES = 1440
@@ -97,6 +99,7 @@ class Search:
         self._services_s, self._ready_s = services_s, ready_s
         self._seed, self._until_s, self._began_s = seed, now_s() + time_limit_s, now_s()
         self._now_s, self._progress = now_s, progress
+        self._polish_s = max(2.0, POLISH * time_limit_s)
         self._proved = False
         assert demand.policy.begins_s is not None, "demand() has checked it"
         self._begins_s: float = demand.policy.begins_s
@@ -205,7 +208,7 @@ class Search:
         weight = 1 + sum(27 + job.priority for job in self._demand.jobs) * len(old.calendar.slots)
         again.model.minimize(weight * again.trips() + again.lateness())
         self._hint(again, best.choice)
-        solver = self._solver(self._left_s())
+        solver = self._solver(min(self._left_s(), self._polish_s))
         solver.parameters.relative_gap_limit = CLOSE
         status = solver.solve(again.model)
         choice, trips = best.choice, 0
