@@ -222,7 +222,7 @@ class Search:
         """Why it does not end earlier: a smallest set of limits that an earlier end breaks."""
         master = Master(self._demand, self._yard, self.calendar(math.ceil(bound / DAY_MINUTES) + 1), tight=False, switched=True)
         master.model.add(master.finish <= max(0, bound - 1))
-        return tuple(limit.value for limit in smallest(master, seed=self._seed, limit_s=min(10.0, max(2.0, self._left_s()))) or ())
+        return tuple(limit.value for limit in smallest(master, seed=self._seed, limit_s=min(4.0, max(1.0, self._left_s()))) or ())
 
     def _hint(self, master: Master, choice: Choice) -> None:
         for variable, value in master.hints(choice):
