@@ -52,7 +52,7 @@ def with_policy(move: SmallMove, **fields: object) -> SmallMove:
     return judged_anew(replace(move, policy=replace(move.policy, **fields)))
 
 
-def each(items, holds, **fields):  # type: ignore[no-untyped-def]
+def each(items, holds, **fields):  # type: ignore[no-untyped-def]  # what pytest hands over
     """Items with fields changed where something holds."""
     changed = tuple(replace(one, **fields) if holds(one) else one for one in items)
     assert changed != tuple(items), "nothing was changed"
