@@ -53,7 +53,8 @@ def test_driving_with_json_prints_one_document_too(line, steps) -> None:
     for words in (["run", "resume", "move"], ["run", "abort", "move"]):
         assert json.loads(line.run(*words, "--json").stdout)["mode"] == "done"
     failed = line.run("run", "status", "nothing", "--json")
-    assert (failed.returncode, failed.stdout) == (6, "")
+    assert failed.returncode == 6
+    assert json.loads(failed.stdout)["error"]["code"] == "run-not-found"
 
 
 @pytest.mark.usefixtures("finished")

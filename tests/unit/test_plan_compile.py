@@ -27,7 +27,7 @@ from bridgehead.testing.fault_verdicts import verdict_of, violations
 from bridgehead.testing.plain_plan import plain_plan
 from bridgehead.testing.virtual_lab import VirtualLab
 
-MADE = example(400, used=0.4)
+MADE = example(400, seed=1, used=0.4)
 PLAN = plain_plan(MADE.estate, MADE.policy, racks_per_wave=4)
 BOOK = plan_runbook(PLAN, estate=MADE.estate, policy=MADE.policy)
 STEPS = {step.id: step for step in BOOK.steps}
