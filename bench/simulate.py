@@ -2,8 +2,7 @@
 
 Run: ``python bench/simulate.py [--gpus N] [--runs N] [--write]``; ``--write`` puts the tables into docs/benchmarks.md.
 
-The estate is a generated one, the plan is that of ``bridgehead.testing.plain_plan`` (one wave a day, swings at night), so that the bench
-measures the simulation and not a planner. Budget of the issue: 1,000 runs in 60 s on 2 cores.
+The estate is a generated one, the plans are what ``plan make`` makes of it. Budget of the issue: 1,000 runs in 60 s on 2 cores.
 """
 
 from __future__ import annotations
@@ -24,14 +23,24 @@ from bridgehead.model.estate import Estate, WorkloadKind
 from bridgehead.model.hazards import Hazards
 from bridgehead.model.plan import Plan, SwingMode
 from bridgehead.model.policy import Policy
+from bridgehead.planning.no_plan import NoPlan
+from bridgehead.planning.planner import make
 from bridgehead.simulate.plan_resources import lane_bps
-from bridgehead.testing.plain_plan import plain_plan
 
 sys.path.insert(0, str(Path(__file__).parent))
 from table import Table, machine, write_section
 
 REFERENCE_S = 47.0
 SEED, JOBS = 1, 2
+PLANNING_S = 60.0
+
+
+def planned(estate: Estate, policy: Policy) -> PlanSet:
+    """What the planner makes of it."""
+    plan = make(estate, policy, seed=SEED, time_limit_s=PLANNING_S, now_s=time.monotonic, progress=lambda _: None)
+    if isinstance(plan, NoPlan):
+        raise SystemExit(f"there is no plan: {plan}")
+    return PlanSet(plan, estate, policy)
 
 
 def stopped_first(plan: Plan, estate: Estate, policy: Policy) -> Plan:
@@ -64,24 +73,24 @@ def prepared(estate: Estate, *, save_s: float, restore_s: float) -> Estate:
     return msgspec.structs.replace(estate, workloads=tuple(workloads))
 
 
-def play(planned: PlanSet, runs: int) -> tuple[Outcome, float]:
+def play(given: PlanSet, runs: int) -> tuple[Outcome, float]:
     hazards = Hazards()
     began = time.perf_counter()
-    rows = simulate(planned, hazards, runs=runs, seed=SEED, jobs=JOBS)
+    rows = simulate(given, hazards, runs=runs, seed=SEED, jobs=JOBS)
     took_s = time.perf_counter() - began
-    return outcome(planned, model_of(planned, hazards), rows, rates_for(planned, hazards)), took_s
+    return outcome(given, model_of(given, hazards), rows, rates_for(given, hazards)), took_s
 
 
-def speed(planned: PlanSet, runs: int) -> Table:
+def speed(given: PlanSet, runs: int) -> Table:
     table = Table("figure", "value", "budget")
-    model = model_of(planned, Hazards())
+    model = model_of(given, Hazards())
     rehearsal = Rehearsal(model)
     began = time.process_time()
     for run in range(20):
         rehearsal.play(run, seed=SEED)
     one_ms = (time.process_time() - began) / 20 * 1000
-    _, took_s = play(planned, runs)
-    plan = planned.plan
+    _, took_s = play(given, runs)
+    plan = given.plan
     table.add(
         f"{runs:,} runs: {len(plan.waves)} waves, {len(plan.swings)} swings, {len(model.network)} activities", f"{took_s:.1f} s", "60 s"
     )
@@ -89,20 +98,17 @@ def speed(planned: PlanSet, runs: int) -> Table:
     return table
 
 
-def headline(made: PlanSet, racks_per_wave: int, runs: int) -> Table:
+def headline(made: PlanSet, runs: int) -> Table:
     """The move with different preparation, each beside the reference."""
     estate, policy = made.estate, made.policy
     tight = msgspec.structs.replace(policy, precopy=msgspec.structs.replace(policy.precopy, delta_share=0.21, release_s=2.0))
     quick, quicker = prepared(estate, save_s=5.0, restore_s=30.0), prepared(estate, save_s=2.0, restore_s=10.0)
 
-    def remade(changed: Estate) -> PlanSet:
-        return PlanSet(plain_plan(changed, tight, racks_per_wave=racks_per_wave), changed, tight)
-
     variants = (
         ("stop, copy everything, start", PlanSet(stopped_first(made.plan, estate, policy), estate, policy)),
         ("pre-copied; saves 5 to 45 s, restores 60 to 300 s, batch jobs cut (the example)", made),
-        ("pre-copied; saves 5 s, restores 30 s, a fifth of the state is new, batch jobs pause", remade(quick)),
-        ("the same with saves of 2 s and restores of 10 s", remade(quicker)),
+        ("pre-copied; saves 5 s, restores 30 s, a fifth of the state is new, batch jobs pause", planned(quick, tight)),
+        ("the same with saves of 2 s and restores of 10 s", planned(quicker, tight)),
     )
     columns = (
         "how it is moved",
@@ -114,8 +120,8 @@ def headline(made: PlanSet, racks_per_wave: int, runs: int) -> Table:
         "GPU-hours, P50",
     )
     table = Table(*columns, "cluster against 47 s")
-    for name, planned in variants:
-        lost = play(planned, runs)[0].lost
+    for name, given in variants:
+        lost = play(given, runs)[0].lost
         each, cluster = lost.stopped_each_s, lost.cluster_s
         table.add(
             name, f"{cluster.p50:,.1f} s", f"{cluster.p90:,.1f} s", f"{each.p50:,.1f} s", f"{each.p90:,.1f} s",
@@ -128,21 +134,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpus", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--racks-per-wave", type=int, default=9)
     parser.add_argument("--write", action="store_true", help="write the tables into docs/benchmarks.md")
     arguments = parser.parse_args()
     example_made = example(arguments.gpus)
-    plan = plain_plan(example_made.estate, example_made.policy, racks_per_wave=arguments.racks_per_wave)
-    made = PlanSet(plan, example_made.estate, example_made.policy)
+    made = planned(example_made.estate, example_made.policy)
     lane = lane_bps(made.estate, made.policy)
     note = (
         f"A generated estate of {arguments.gpus:,} GPUs, 70 % of them used, with declared links ({lane / 1e9:.0f} Gb/s for each swing), "
-        "and a plan of one wave a day; all hazards are guesses. *Whole cluster* is the compute that swings lost, as seconds of all GPUs "
-        "of the source; interruptions, which come without a move, too, are not in it. Inference never stands still. The reference feat "
+        "and the plan that `plan make` makes of each; all hazards are guesses. *Whole cluster* is the compute that swings lost, as seconds "
+        "of all GPUs of the source; interruptions, which come without a move, too, are not in it. Inference never stands still. The reference feat "
         "moved 10,000 GPUs and lost 47 s in total; how that was counted is not published: as seconds of the whole cluster pre-copying "
         "reaches it once saves and restores are quick and no batch job is cut; as seconds of all jobs added up it does not."
     )
-    text = f"{machine()}\n\n{speed(made, arguments.runs)}\n\n{note}\n\n{headline(made, arguments.racks_per_wave, min(arguments.runs, 300))}"
+    text = f"{machine()}\n\n{speed(made, arguments.runs)}\n\n{note}\n\n{headline(made, min(arguments.runs, 300))}"
     print(text)
     if arguments.write:
         write_section("simulation of a plan", "python bench/simulate.py --write", text)
