@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
 
@@ -45,4 +46,12 @@ class Vaults(Protocol):
 
     def newest_fence(self, workload: WorkloadId, *, site: SiteId) -> Fence | None:
         """The fence that is in force at this site, None before the first one (epoch 0: any writer counts)."""
+        ...
+
+    def fences(self, workload: WorkloadId, *, site: SiteId) -> tuple[Fence, ...]:
+        """All fences that are recorded at this site, oldest first."""
+        ...
+
+    def cast(self, ballot: Ballot, *, site: SiteId, stamp: Stamp) -> tuple[Ballot, ...]:
+        """Write ``ballot`` create-only, after that read and return all ballots of its epoch; see ``ports.registers``."""
         ...

@@ -9,6 +9,7 @@ import msgspec
 
 from bridgehead.kernel.errors import Conflict
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
+from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, SnapshotInfo
 
 BLOCK_BYTES = 4_000_000
@@ -59,6 +60,7 @@ class SiteVault:
         self.held: dict[SnapshotId, HeldSnapshot] = {}
         self.partial_bytes: dict[SnapshotId, float] = {}
         self.fences: dict[WorkloadId, list[Fence]] = {}
+        self.ballots: dict[tuple[WorkloadId, Epoch], list[Ballot]] = {}
 
     def has_space(self) -> bool:
         """False while the disk is full."""
@@ -111,6 +113,13 @@ class SiteVault:
             if self.counts(workload, held.epoch, held.id):
                 best = held
         return None if best is None else self.info(best)
+
+    def cast(self, ballot: Ballot) -> tuple[Ballot, ...]:
+        """Keep the ballot; all of its epoch."""
+        ballots = self.ballots.setdefault((ballot.workload, ballot.epoch), [])
+        if ballot not in ballots:
+            ballots.append(ballot)
+        return tuple(ballots)
 
     def open_fence(self, fence: Fence) -> Fence:
         """Create-only; a repeat returns what was recorded. Raises Conflict."""

@@ -47,6 +47,11 @@ class Fences:
             self._read[workload] = fence
         return fence
 
+    def all(self, workload: WorkloadId) -> tuple[Fence, ...]:
+        """Every fence, oldest first. One listing, and one read each. Raises Damaged."""
+        epochs = [epoch_of_fence_key(workload, key) for key in self._objects.blobs.list(fences_prefix(workload))]
+        return tuple(read_fence(self._objects, workload, epoch) for epoch in sorted(e for e in epochs if e is not None))
+
     def open(self, fence: Fence) -> Fence:
         """Record ``fence``; see ports.vaults.Vaults.fence. Raises Conflict, Damaged, Permanent."""
         _check(fence)

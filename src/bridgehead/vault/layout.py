@@ -129,6 +129,11 @@ def epoch_of_fence_key(workload: WorkloadId, key: str) -> Epoch | None:
     return Epoch(int(match[1])) if match else None
 
 
+def ballots_prefix(workload: WorkloadId, epoch: Epoch) -> str:
+    """Folder of the ballots for the right to open ``epoch``."""
+    return f"state/ballots/{_checked(workload)}/{epoch:08d}/"
+
+
 def drivers_prefix(run: RunId) -> str:
     """Folder of the driving epochs that this vault has seen for a run (J13)."""
     return f"state/drivers/{_checked(run)}/"

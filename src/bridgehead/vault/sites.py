@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from bridgehead.kernel.errors import NotFound, Permanent, PortError
 from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
 from bridgehead.vault.layout import receipt_key
@@ -98,6 +99,16 @@ class SiteVaults:
         vault = self._at(site)
         accept(vault.place.objects, stamp)
         return vault.fence(fence)
+
+    def fences(self, workload: WorkloadId, *, site: SiteId) -> tuple[Fence, ...]:
+        """See the port."""
+        return self._at(site).fences(workload)
+
+    def cast(self, ballot: Ballot, *, site: SiteId, stamp: Stamp) -> tuple[Ballot, ...]:
+        """See the port."""
+        vault = self._at(site)
+        accept(vault.place.objects, stamp)
+        return vault.cast(ballot)
 
     def newest_fence(self, workload: WorkloadId, *, site: SiteId) -> Fence | None:
         """See the port."""

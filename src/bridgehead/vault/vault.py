@@ -13,8 +13,10 @@ import msgspec
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
+from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import BlockRef, Fence, FileEntry, Receipt, Snapshot, SnapshotInfo
 from bridgehead.ports.blobs import Blobs
+from bridgehead.vault.ballots import cast
 from bridgehead.vault.catalog import Catalog, Survey
 from bridgehead.vault.collect import Collected, collect
 from bridgehead.vault.crypt.signing import sign, signature_key
@@ -235,6 +237,14 @@ class Vault:
     def fence(self, fence: Fence) -> Fence:
         """Open an epoch, create-only. A repeat by the same ``opened_by`` returns what was recorded. Raises Conflict."""
         return self._fences.open(fence)
+
+    def fences(self, workload: WorkloadId) -> tuple[Fence, ...]:
+        """All fences, oldest first. Raises Damaged."""
+        return self._fences.all(workload)
+
+    def cast(self, ballot: Ballot) -> tuple[Ballot, ...]:
+        """Write a ballot create-only, then read all of its epoch; see ``ports.registers``. Raises Damaged."""
+        return cast(self._objects, ballot)
 
     def newest_fence(self, workload: WorkloadId) -> Fence | None:
         """The fence in force. Raises Damaged rather than fall back on an older one."""

@@ -7,6 +7,7 @@ import msgspec
 from bridgehead.drivers.world.calls import Calls
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
 from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
 from bridgehead.simulate.vault import BLOCK_BYTES, SiteVault
@@ -57,6 +58,16 @@ class WorldVaults:
         """See the port."""
         vault = self._vault(site)
         return self._calls.read("vaults.newest_fence", site, lambda: vault.fence_in_force(workload))
+
+    def fences(self, workload: WorkloadId, *, site: SiteId) -> tuple[Fence, ...]:
+        """See the port."""
+        vault = self._vault(site)
+        return self._calls.read("vaults.fences", site, lambda: tuple(vault.fences.get(workload, ())))
+
+    def cast(self, ballot: Ballot, *, site: SiteId, stamp: Stamp) -> tuple[Ballot, ...]:
+        """See the port."""
+        vault = self._vault(site)
+        return self._calls.write("vaults.cast", site, lambda: vault.cast(ballot), stamp=stamp, place=f"vault@{site}")
 
     def _vault(self, site: SiteId) -> SiteVault:
         vault = self._calls.world.vaults.get(site)
