@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 import secrets
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TypeVar, assert_never
 
@@ -174,7 +175,7 @@ def elect(fence: Fence, voters: Sequence[SiteId], *, proposer: str) -> Steps[Fen
             held[voter] = _fences(answer)
     if len(held) < majority(len(voters)):
         return NoMajority(tuple(held), missing)
-    known = {one.epoch: one for fences in held.values() for one in fences}
+    known = _known(held, len(voters))
     newest = max(known, default=Epoch(0))
     if newest > fence.epoch:
         return Superseded(known[newest])
@@ -197,6 +198,26 @@ def elect(fence: Fence, voters: Sequence[SiteId], *, proposer: str) -> Steps[Fen
     if len(recorded) < majority(len(voters)):
         return NoMajority(tuple(recorded), missing)
     return Raised(decided, tuple(recorded), missing)
+
+
+def _known(held: Mapping[SiteId, tuple[Fence, ...]], voters: int) -> dict[Epoch, Fence]:
+    """The fence of each epoch. Raises Conflict where voters differ and no majority agrees: somebody raised one without a majority."""
+    known: dict[Epoch, Fence] = {}
+    for epoch in sorted({one.epoch for fences in held.values() for one in fences}):
+        here = {voter: one for voter, fences in held.items() for one in fences if one.epoch == epoch}
+        openers = Counter(one.opened_by for one in here.values())
+        opener, holders = openers.most_common(1)[0]
+        if len(openers) > 1 and holders < majority(voters):
+            texts = "; ".join(f"{voter}: {one.opened_by} for {one.holder}" for voter, one in here.items())
+            raise Conflict(
+                f"the voters hold different fences for epoch {epoch} ({texts})",
+                tried="see which epoch is in force",
+                subject=next(iter(here.values())).workload,
+                remedy="A fence was recorded at one site alone, without a majority. Bring all voters within reach, then try again; if it "
+                "stays so, stop both writers and open the next epoch by hand for the one that shall go on.",
+            )
+        known[epoch] = next(one for one in here.values() if one.opened_by == opener)
+    return known
 
 
 def _decide(fence: Fence, voters: Sequence[SiteId], proposer: str) -> Steps[Fence | NoMajority | Outbid]:

@@ -10,6 +10,7 @@ import pytest
 
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent
 from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, StepId, WorkloadId
+from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, TransferProgress
 from bridgehead.model.stamp import Stamp
 from bridgehead.ports.vaults import Vaults
@@ -88,6 +89,10 @@ class VaultsSuite:
             vaults.fence(self.fence_of(1), site=NOBODY, stamp=stamp())
         with pytest.raises(NotFound):
             vaults.newest_fence(self.workload, site=NOBODY)
+        with pytest.raises(NotFound):
+            vaults.fences(self.workload, site=NOBODY)
+        with pytest.raises(NotFound):
+            vaults.cast(Ballot(self.workload, Epoch(1), 1, "nobody", None), site=NOBODY, stamp=stamp())
 
     def test_newest_is_the_highest_step_whatever_was_written_last(self, vaults: Vaults) -> None:
         """And it says what it is."""
@@ -233,6 +238,29 @@ class VaultsSuite:
         assert newest is not None
         assert newest.epoch == 2
 
+    def test_all_fences_are_read_oldest_first(self, vaults: Vaults) -> None:
+        """Of this workload alone."""
+        assert vaults.fences(self.workload, site=self.source) == ()
+        first = vaults.fence(self.fence_of(1), site=self.source, stamp=stamp())
+        second = vaults.fence(self.fence_of(2, by="run-2"), site=self.source, stamp=stamp(run="run-2"))
+        assert vaults.fences(self.workload, site=self.source) == (first, second)
+        assert vaults.fences(self.workload, site=self.target) == ()
+        assert vaults.fences(WorkloadId("other"), site=self.source) == ()
+
+    def test_J05_who_casts_a_ballot_sees_all_that_were_cast_before(self, vaults: Vaults) -> None:
+        """Its own among them; each epoch for itself; a repeat adds nothing, and nothing is judged."""
+        bid = Ballot(self.workload, Epoch(1), 1, "controller-1", None)
+        vote = Ballot(self.workload, Epoch(1), 1, "controller-1", self.fence_of(1))
+        other = Ballot(self.workload, Epoch(1), 1, "controller-2", self.fence_of(1, by="run-2"))
+        later = Ballot(self.workload, Epoch(2), 7, "controller-1", None)
+        seen: set[Ballot] = set()
+        for ballot in (bid, vote, other, vote):
+            seen.add(ballot)
+            assert sorted(vaults.cast(ballot, site=self.source, stamp=stamp()), key=repr) == sorted(seen, key=repr)
+        assert vaults.cast(later, site=self.source, stamp=stamp()) == (later,)
+        assert vaults.cast(other, site=self.target, stamp=stamp()) == (other,)
+        assert vaults.newest_fence(self.workload, site=self.source) is None
+
     def test_J13_driver_that_was_replaced_is_refused(self, vaults: Vaults) -> None:
         """Every effect, at a site that has seen the new driver; the new one and other runs go on."""
         snapshot = self.write(vaults, self.source, step=10, epoch=0)
@@ -244,6 +272,8 @@ class VaultsSuite:
             vaults.receipt(snapshot, site=self.target, stamp=old)
         with pytest.raises(Conflict):
             vaults.fence(self.fence_of(1, snapshot), site=self.target, stamp=old)
+        with pytest.raises(Conflict):
+            vaults.cast(Ballot(self.workload, Epoch(1), 1, "old", None), site=self.target, stamp=old)
         assert vaults.newest_fence(self.workload, site=self.target) is None
         vaults.receipt(snapshot, site=self.target, stamp=new)
         vaults.receipt(snapshot, site=self.target, stamp=stamp(run="run-2", epoch=1))
