@@ -102,6 +102,7 @@ class TrainerFacts(msgspec.Struct, frozen=True):
     step: int
     epoch: int
     reported_s: float
+    step_ended_s: float
 
 
 class ServiceFacts(msgspec.Struct, frozen=True):

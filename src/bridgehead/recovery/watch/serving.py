@@ -1,0 +1,41 @@
+"""Serving: is each backend that gets traffic warm, and is there one at the recovery site where the pattern wants it? (R11, M7.2)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from bridgehead.model.finding import FindingStatus
+from bridgehead.recovery.watch.facts import ServiceFacts, Sighted, at
+from bridgehead.recovery.watch.finding import WatchFinding
+from bridgehead.recovery.watch.scene import Code, Draft, Scene
+
+BACKEND: Final = Code(
+    "WCH-BACKEND",
+    "Is a backend warm wherever traffic goes, and is another one at hand?",
+    "each site with weight > 0 has a warm backend; a cold one without traffic is only said",
+    ("R11", "M7.2"),
+    "look at the backend; `bridgehead run` shifts traffic away from it",
+)
+
+
+def backends(scene: Scene) -> Iterator[WatchFinding]:
+    """WCH-BACKEND of each site of each service whose backends can be asked."""
+    for service in scene.estate.services:
+        if service.serving is None:
+            continue
+        for site in service.sites:
+            seen: Sighted[ServiceFacts] = scene.facts.services.get(at(service.id, site), Sighted())
+            draft = Draft(BACKEND, f"{service.id}@{site}", workload=service.workload or "", site=site)
+            draft.measured(seen)
+            known = scene.known(seen)
+            if known is None:
+                yield draft.unseen(f"the backend of {service.id} at {site}", seen, now_s=scene.now_s)
+                continue
+            weight = "its share of the traffic is not known" if known.weight is None else f"{known.weight} % of the traffic"
+            text = f"{'warm' if known.warm else 'cold'}, {weight}" + (f", serving {known.snapshot}" if known.snapshot else "")
+            carries = known.weight is None or known.weight > 0
+            status = FindingStatus.FAIL if carries and not known.warm and known.weight is not None else FindingStatus.PASS
+            if known.weight is None and not known.warm:
+                status = FindingStatus.UNKNOWN
+            yield draft.made(status, text, value=known.weight, unit="%" if known.weight is not None else "", measurement="read the proxy")
