@@ -1,0 +1,396 @@
+"""Recovery file: what is protected, and how it is recovered when a site is lost (R2, R11, R14, R16; J08). Connections stand in the estate.
+
+Files are read by ``read_recovery``; ``bridgehead.app.recovery_files`` also holds them against their estate.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from bridgehead.kernel.decode import Decoder
+from bridgehead.kernel.document import dump, read_document, to_file
+from bridgehead.kernel.ids import JobName, Person, ServiceId, SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.located import Mark, Path
+from bridgehead.kernel.phrase import nearest
+from bridgehead.kernel.quantity import Seconds, Share
+from bridgehead.kernel.schema import json_schema
+from bridgehead.kernel.shape import Keyed, Ref, shape_of
+from bridgehead.model.estate import ObjectiveId, WorkloadKind
+from bridgehead.model.fabric import AtLeastOne, Count
+
+Positive = Annotated[Seconds, msgspec.Meta(gt=0)]
+Portion = Annotated[Share, msgspec.Meta(gt=0, le=1)]
+ProtectedRef = Annotated[WorkloadId, Ref(("protected workload",))]
+
+
+class Pattern(enum.StrEnum):
+    """How much of a workload stands ready at the other site (R11)."""
+
+    ACTIVE_ACTIVE = "active-active"
+    """Runs at both sites: recovery is a shift of traffic."""
+    ACTIVE_PASSIVE = "active-passive"
+    """A restored standby waits at the other site."""
+    PILOT_LIGHT = "pilot-light"
+    """Data and identity are there; everything else is started."""
+    CLOUD_BURST = "cloud-burst"
+    """Capacity is rented when it is needed."""
+    CROSS_CLOUD = "cross-cloud"
+    """As pilot-light, at another provider: formats and images differ."""
+
+
+class Role(enum.StrEnum):
+    """What a service is to the others. Recovery goes in this order where ``needs`` says nothing (R14)."""
+
+    IDENTITY = "identity"
+    DNS = "dns"
+    STORAGE = "storage"
+    REGISTRY = "registry"
+    SCHEDULER = "scheduler"
+    OTHER = "other"
+
+
+class HookPoint(enum.StrEnum):
+    """When a hook runs (R16)."""
+
+    BEFORE_SNAPSHOT = "before-snapshot"
+    AFTER_SNAPSHOT = "after-snapshot"
+    """Runs whatever came of the snapshot."""
+    BEFORE_RECOVERY = "before-recovery"
+    AFTER_RECOVERY = "after-recovery"
+
+
+class OnHookFailure(enum.StrEnum):
+    """What a hook that fails or runs out of time means."""
+
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """A program that is run around a snapshot or a recovery.
+
+    Attributes:
+        id: its name.
+        at: when it runs.
+        command: program and arguments; no shell in between.
+        timeout_s: then it is ended and counts as failed.
+        on_failure: whether what it stands around goes on.
+        env: added to its environment.
+    """
+
+    id: str
+    at: HookPoint
+    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    timeout_s: Positive = 60.0
+    on_failure: OnHookFailure = OnHookFailure.STOP
+    env: dict[str, str] = {}
+
+
+class DatabaseEngine(enum.StrEnum):
+    """Databases whose state is put on record with a snapshot (R16)."""
+
+    POSTGRES = "postgres"
+    SQLITE = "sqlite"
+
+
+class Database(msgspec.Struct, frozen=True):
+    """A database that belongs to the same point in time.
+
+    Attributes:
+        id: its name.
+        engine: which.
+        location: a file, or a connection string without a password (it comes from the environment).
+    """
+
+    id: str
+    engine: DatabaseEngine
+    location: str
+
+
+class SiteJob(msgspec.Struct, frozen=True):
+    """The job of a workload at one site. A trainer must know how to stand by (BRIDGEHEAD_STANDBY=1 is set for it).
+
+    Attributes:
+        site: where.
+        name: of the job, as the site's scheduler calls it; without it, the workload's id.
+        command: program and arguments; ``{snapshot}`` stands for the model that is served.
+        env: added to the environment that the site gives every job.
+        workdir: where it runs.
+        grace_s: between the request to stop and the kill (J10).
+    """
+
+    site: SiteId
+    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    name: JobName = JobName("")
+    env: dict[str, str] = {}
+    workdir: str = ""
+    grace_s: Seconds = 30.0
+
+
+class Protected(msgspec.Struct, frozen=True):
+    """A workload, and how it is recovered.
+
+    Attributes:
+        id: of the workload, as vaults call it.
+        kind: training, batch, inference or service.
+        home: where it runs while nothing is wrong.
+        refuge: where it is recovered.
+        jobs: its job at each of both; an inference workload has one for each backend.
+        pattern: how much of it stands ready.
+        role: of a service.
+        service: what answers requests with it, as the estate connects it.
+        model: the vault's name of what it serves; an inference workload without it serves its own.
+        snapshot: the very snapshot that it serves; without it, the newest verified one.
+        needs: workloads that must work before it.
+        priority: among those of one kind, a higher number is recovered earlier.
+        gpus: that it uses, for what a loss costs.
+        objective: id of its objective.
+        data_class: the class of its data.
+        datasets: data that must be where it runs.
+        patience_s: how long its trainer has for the final checkpoint of a planned move.
+        restore_bytes: how much is restored before it works, where that is known; it plans the streams.
+        hooks: programs around its snapshots and its recovery.
+        databases: that belong to its point in time.
+    """
+
+    id: WorkloadId
+    kind: WorkloadKind
+    home: SiteId
+    refuge: SiteId
+    jobs: Annotated[tuple[SiteJob, ...], Keyed("job", field="site")] = ()
+    pattern: Pattern = Pattern.PILOT_LIGHT
+    role: Role = Role.OTHER
+    service: ServiceId | None = None
+    model: WorkloadId | None = None
+    snapshot: SnapshotId | None = None
+    needs: tuple[ProtectedRef, ...] = ()
+    priority: Count = 0
+    gpus: Count = 0
+    objective: ObjectiveId | None = None
+    data_class: str = ""
+    datasets: tuple[str, ...] = ()
+    patience_s: Positive = 60.0
+    restore_bytes: int | None = None
+    hooks: Annotated[tuple[Hook, ...], Keyed("hook")] = ()
+    databases: Annotated[tuple[Database, ...], Keyed("database")] = ()
+
+    @property
+    def served(self) -> WorkloadId:
+        """The vault's name of what it serves."""
+        return self.model or self.id
+
+    @property
+    def computes(self) -> bool:
+        """Whether it writes snapshots, so that a fence decides who may."""
+        return self.kind in (WorkloadKind.TRAINING, WorkloadKind.BATCH)
+
+    def job(self, site: SiteId) -> SiteJob:
+        """Its job at ``site``, with its name. Readers have made sure that home and refuge have one. Raises KeyError otherwise."""
+        for job in self.jobs:
+            if job.site == site:
+                return job if job.name else msgspec.structs.replace(job, name=JobName(self.id))
+        raise KeyError(f"{self.id} has no job at {site}")
+
+
+class Ramp(msgspec.Struct, frozen=True):
+    """How fast traffic may rise at the recovery site, so that recovery does not cascade (R11).
+
+    Attributes:
+        step: share of all traffic by which it may rise at once while the other site still answers.
+        lost_step: the same when the other site is lost: what is not sent fails.
+        every_s: time between two rises.
+        most_open: requests and streams that may be open at the recovery site; while there are more, nothing is added. Without it, no limit.
+        errors: share of answers that may be errors since the last rise; above it nothing is added.
+        patience_s: how long it may stand still on a limit before it fails.
+    """
+
+    step: Portion = 0.25
+    lost_step: Portion = 0.5
+    every_s: Positive = 5.0
+    most_open: AtLeastOne | None = None
+    errors: Annotated[Share, msgspec.Meta(ge=0, le=1)] = 0.05
+    patience_s: Positive = 600.0
+
+
+class Approvers(msgspec.Struct, frozen=True):
+    """Who must agree before something irrevocable is done.
+
+    Attributes:
+        people: who may.
+        quorum: how many of them must.
+        answer_s: after this long without an answer it counts as refused (G06).
+    """
+
+    people: Annotated[tuple[Person, ...], msgspec.Meta(min_length=1)]
+    quorum: AtLeastOne = 1
+    answer_s: Positive = 3600.0
+
+
+class Escalation(msgspec.Struct, frozen=True):
+    """Who is called when nobody has answered, or the run stands still.
+
+    Attributes:
+        after_s: how long after the first call.
+        people: who is called then.
+    """
+
+    after_s: Seconds
+    people: Annotated[tuple[Person, ...], msgspec.Meta(min_length=1)]
+
+
+class Deadlines(msgspec.Struct, frozen=True):
+    """How long steps may take before they count as failed.
+
+    Attributes:
+        step_s: of most steps.
+        restore_s: of steps that restore, or start and warm something.
+        copy_s: of steps that move data.
+        return_s: how long the lost site may stay away before the run asks a person.
+    """
+
+    step_s: Positive = 300.0
+    restore_s: Positive = 3600.0
+    copy_s: Positive = 86_400.0
+    return_s: Positive = 30 * 86_400.0
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """How an estate is recovered.
+
+    Attributes:
+        name: its name.
+        sites: that protect each other.
+        witness: a third site with nothing but a vault, whose word makes a majority when one of the two is lost; without it, nothing can be
+            promoted while the other site's vault is out of reach (design rules 7 and 8).
+        workloads: what is protected.
+        objectives: the file with the objectives, from the recovery file's folder.
+        approvers: who approves a failover, and the cut-over of a move; nobody is asked where there are none.
+        escalation: who is called when nobody answers.
+        ramp: how fast traffic may rise.
+        streams: restores at once (R14).
+        deadlines: of steps.
+    """
+
+    name: str = msgspec.field(name="recovery")
+    sites: Annotated[tuple[SiteId, ...], msgspec.Meta(min_length=2)]
+    workloads: Annotated[tuple[Protected, ...], Keyed("protected workload")]
+    witness: SiteId | None = None
+    objectives: str = ""
+    approvers: Approvers | None = None
+    escalation: tuple[Escalation, ...] = ()
+    ramp: Ramp = Ramp()
+    streams: AtLeastOne = 8
+    deadlines: Deadlines = Deadlines()
+
+    @property
+    def voters(self) -> tuple[SiteId, ...]:
+        """Whose vaults decide together who may write."""
+        return (*self.sites, *([self.witness] if self.witness is not None else []))
+
+    def workload(self, workload: WorkloadId) -> Protected:
+        """The protected workload of that name. Raises KeyError."""
+        for one in self.workloads:
+            if one.id == workload:
+                return one
+        raise KeyError(workload)
+
+
+def read_recovery(text: str, *, file: str, objectives: Collection[str] | None = None) -> Recovery:
+    """Read a recovery file. Raises BadFile (BAD_INPUT) with every fault, each with line, column and field.
+
+    Args:
+        objectives: ids that are defined; None leaves ``objective`` unchecked.
+    """
+    return read_recovery_with_places(text, file=file, objectives=objectives)[0]
+
+
+def read_recovery_with_places(text: str, *, file: str, objectives: Collection[str] | None = None) -> tuple[Recovery, Mapping[Path, Mark]]:
+    """As ``read_recovery``, and where each part stands in the file."""
+
+    def check(recovery: Recovery, decoder: Decoder) -> None:
+        _check_sites(recovery, decoder)
+        _check_people(recovery, decoder)
+        for one in recovery.workloads:
+            _check_workload(one, recovery, decoder)
+            if objectives is not None and one.objective is not None and one.objective not in objectives:
+                path = ("workloads", one.id, "objective")
+                decoder.fault_at(path, f"there is no objective '{one.objective}'", nearest(one.objective, objectives))
+        _check_needs(recovery, decoder)
+
+    return read_document(text, Recovery, file=file, what="recovery file", check=check)
+
+
+def write_recovery(recovery: Recovery) -> str:
+    """YAML that ``read_recovery`` reads as an equal value."""
+    return dump(recovery_data(recovery))
+
+
+def recovery_data(recovery: Recovery) -> dict[str, Any]:
+    """The recovery as files write it."""
+    data: dict[str, Any] = to_file(recovery, shape_of(Recovery))
+    return data
+
+
+def recovery_schema() -> dict[str, Any]:
+    """JSON Schema of recovery files, for editors."""
+    return json_schema(Recovery, title="Bridgehead recovery")
+
+
+def _check_sites(recovery: Recovery, decoder: Decoder) -> None:
+    if len(set(recovery.sites)) < len(recovery.sites):
+        decoder.fault_at(("sites",), "a site is named twice", "expected each site once")
+    if recovery.witness in recovery.sites:
+        decoder.fault_at(
+            ("witness",), f"'{recovery.witness}' is one of the sites", "expected a third place that is not lost together with either"
+        )
+
+
+def _check_people(recovery: Recovery, decoder: Decoder) -> None:
+    approvers = recovery.approvers
+    if approvers is not None and approvers.quorum > len(set(approvers.people)):
+        found = f"{approvers.quorum} must approve, but only {len(set(approvers.people))} may"
+        decoder.fault_at(("approvers", "quorum"), found, "expected at most the number of people")
+
+
+def _check_workload(one: Protected, recovery: Recovery, decoder: Decoder) -> None:
+    path = ("workloads", one.id)
+    for end, site in (("home", one.home), ("refuge", one.refuge)):
+        if site not in recovery.sites:
+            decoder.fault_at((*path, end), f"'{site}' is none of the sites", nearest(site, recovery.sites))
+    if one.home == one.refuge:
+        decoder.fault_at((*path, "refuge"), f"home and refuge are both '{one.home}'", "expected two different sites")
+    there = {job.site for job in one.jobs}
+    for site in sorted(there - {one.home, one.refuge}):
+        decoder.fault_at((*path, "jobs", site), f"'{site}' is neither its home nor its refuge", nearest(site, [one.home, one.refuge]))
+    for site in (one.home, one.refuge):
+        if site not in there and site in recovery.sites:
+            decoder.fault_at((*path, "jobs"), f"there is no job at '{site}'", "expected one at its home and one at its refuge")
+    if one.kind is WorkloadKind.INFERENCE and one.service is None:
+        decoder.fault_at(path, "inference without a service", "expected 'service', so that its traffic can be shifted")
+    if one.snapshot is not None and one.computes:
+        decoder.fault_at((*path, "snapshot"), "what computes goes on from its newest verified snapshot", "expected no snapshot here")
+
+
+def _check_needs(recovery: Recovery, decoder: Decoder) -> None:
+    ring = _ring({one.id: one.needs for one in recovery.workloads})
+    if ring:
+        way = " needs ".join(f"'{name}'" for name in [*ring, ring[0]])
+        decoder.fault_at(("workloads", ring[0], "needs"), f"it waits for itself: {way}", "expected needs without a cycle")
+
+
+def _ring(needs: Mapping[WorkloadId, Iterable[WorkloadId]]) -> list[WorkloadId]:
+    """A cycle, or nothing. What has no unfinished need is finished, until nothing is left or the rest goes round."""
+    left = {name: set(wanted) & set(needs) for name, wanted in needs.items()}
+    while ready := [name for name, wanted in left.items() if not wanted & set(left)]:
+        for name in ready:
+            del left[name]
+    if not left:
+        return []
+    way = [next(iter(left))]
+    while way[-1] not in way[:-1]:
+        way.append(next(name for name in needs if name in left[way[-1]] & set(left)))
+    return way[way.index(way[-1]) : -1]
