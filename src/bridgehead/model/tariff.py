@@ -6,12 +6,12 @@ is used.
 
 from __future__ import annotations
 
-import enum
 from typing import Annotated, Final
 
 import msgspec
 
 from bridgehead.kernel.quantity import BitsPerSecond, Seconds, Share
+from bridgehead.model.recovery import Pattern
 
 Money = Annotated[float, msgspec.Meta(ge=0)]
 Hours = Annotated[float, msgspec.Meta(ge=0)]
@@ -21,21 +21,6 @@ Efficiency = Annotated[Share, msgspec.Meta(gt=0, le=1)]
 
 HOURS_A_MONTH: Final = 730.0
 """8,760 hours a year by 12."""
-
-
-class Pattern(enum.StrEnum):
-    """How a thing is kept ready elsewhere (R11)."""
-
-    ACTIVE_ACTIVE = "active-active"
-    """Both sites serve; either carries all of it."""
-    ACTIVE_PASSIVE = "active-passive"
-    """A part stands by and is scaled out."""
-    PILOT_LIGHT = "pilot-light"
-    """Data and the core services are there; GPUs are switched on when they are needed."""
-    CLOUD_BURST = "cloud-burst"
-    """Data is in a cloud; GPUs are rented when they are needed."""
-    CROSS_CLOUD = "cross-cloud"
-    """A part stands by at another provider."""
 
 
 CLOUDS: Final = frozenset({Pattern.CLOUD_BURST, Pattern.CROSS_CLOUD})
@@ -66,9 +51,9 @@ TERMS: Final = {
     Pattern.ACTIVE_PASSIVE: Terms(Pattern.ACTIVE_PASSIVE, 0.2, 1800.0, 0.0, 2.0, 12.0),
     Pattern.PILOT_LIGHT: Terms(Pattern.PILOT_LIGHT, 0.0, 3600.0, 0.0, 2.0, 12.0),
     Pattern.CLOUD_BURST: Terms(Pattern.CLOUD_BURST, 0.0, 7200.0, 0.0, 2.0, 16.0),
-    Pattern.CROSS_CLOUD: Terms(Pattern.CROSS_CLOUD, 0.2, 1800.0, 0.15, 3.0, 24.0),
+    Pattern.CROSS_CLOUD: Terms(Pattern.CROSS_CLOUD, 0.0, 3600.0, 0.15, 3.0, 24.0),
 }
-"""R11 says 100 % and 20 % of standby, 30 minutes and 15 %; the hours of labour and the times of pilot light and burst are guesses."""
+"""R11 says 100 % and 20 % of standby, 30 minutes and 15 %; hours of labour, and times where nothing stands by, are guesses."""
 OF_R11: Final = frozenset(
     {
         (Pattern.ACTIVE_ACTIVE, "standby"),
