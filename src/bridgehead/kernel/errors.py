@@ -51,6 +51,7 @@ class ErrorCode(enum.StrEnum):
     PORT_TRANSIENT = "port-transient"
     PORT_UNKNOWN = "port-unknown"
     SERVER_MISSING = "server-missing"
+    LAB_BUSY = "lab-busy"
     PLAN_IMPOSSIBLE = "plan-impossible"
     PROMISE_BROKEN = "promise-broken"
     INTERNAL = "internal"
@@ -90,6 +91,7 @@ TABLE: Final[dict[ErrorCode, ErrorEntry]] = {
     ErrorCode.PORT_TRANSIENT: ErrorEntry("The outside system is not available now", ExitCode.UNAVAILABLE),
     ErrorCode.PORT_UNKNOWN: ErrorEntry("It is not known whether the outside system did it", ExitCode.UNAVAILABLE),
     ErrorCode.SERVER_MISSING: ErrorEntry("A program that is needed is not installed", ExitCode.UNAVAILABLE),
+    ErrorCode.LAB_BUSY: ErrorEntry("Another process changes this lab", ExitCode.BUSY),
     ErrorCode.PLAN_IMPOSSIBLE: ErrorEntry("No plan keeps all limits", ExitCode.NEGATIVE),
     ErrorCode.PROMISE_BROKEN: ErrorEntry("A promise was not kept", ExitCode.NEGATIVE),
     ErrorCode.INTERNAL: ErrorEntry("A fault in Bridgehead itself", ExitCode.INTERNAL),
