@@ -7,6 +7,7 @@ from typing import Final
 
 from bridgehead.model.estate import Dataset, WorkloadKind
 from bridgehead.model.finding import Severity
+from bridgehead.model.objective import Part
 from bridgehead.recovery.watch.finding import WatchFinding
 from bridgehead.recovery.watch.scene import Code, Draft, Protected, Scene, shown_s
 
@@ -61,7 +62,7 @@ def cover(scene: Scene) -> Iterator[WatchFinding]:
 
 def _cover(scene: Scene, one: Protected) -> WatchFinding:
     draft = Draft(COVER, one.id, workload=one.id, site=one.home)
-    home_seen, refuge_seen = scene.vault(one.id, one.home), scene.vault(one.id, one.refuge)
+    home_seen, refuge_seen = scene.vault(one.kept, one.home), scene.vault(one.kept, one.refuge)
     home, refuge = scene.known(home_seen), scene.known(refuge_seen)
     draft.measured(home_seen)
     if home is not None and not home.usable:

@@ -55,7 +55,7 @@ class Exposure(msgspec.Struct, frozen=True):
 
 def exposure_of(scene: Scene, one: Protected) -> Exposure:
     """Of one workload."""
-    home, refuge = scene.known(scene.vault(one.id, one.home)), scene.known(scene.vault(one.id, one.refuge))
+    home, refuge = scene.known(scene.vault(one.kept, one.home)), scene.known(scene.vault(one.kept, one.refuge))
     trainer = scene.known(scene.trainer(one))
     newest = home.points[0] if home and home.points else None
     copy = refuge.copies[0] if refuge and refuge.copies else None
@@ -115,7 +115,7 @@ def _ahead(point: Point, scene: Scene) -> bool:
 def snapshots(scene: Scene) -> Iterator[WatchFinding]:
     """WCH-SNAPSHOT of each workload that saves."""
     for one in scene.protected:
-        seen = scene.vault(one.id, one.home)
+        seen = scene.vault(one.kept, one.home)
         draft = Draft(SNAPSHOT, f"{one.id}@{one.home}", workload=one.id, site=one.home)
         draft.measured(seen)
         known = scene.known(seen)
@@ -152,7 +152,7 @@ def copies(scene: Scene) -> Iterator[WatchFinding]:
         if one.refuge is None:
             yield draft.fails("it has no recovery site", remedy="name one in the recovery file")
             continue
-        seen = scene.vault(one.id, one.refuge)
+        seen = scene.vault(one.kept, one.refuge)
         draft.measured(seen)
         if scene.known(seen) is None:
             yield draft.unseen(f"the vault of {one.refuge}", seen, now_s=scene.now_s)

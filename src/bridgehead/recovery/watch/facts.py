@@ -50,6 +50,7 @@ class Point(msgspec.Struct, frozen=True):
     epoch: int
     created_s: float
     raw_bytes: int
+    site: SiteId
 
 
 class CopyPoint(msgspec.Struct, frozen=True):

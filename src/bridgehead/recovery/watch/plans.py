@@ -186,7 +186,7 @@ def fences(scene: Scene) -> Iterator[WatchFinding]:
         draft = Draft(FENCE, one.id, workload=one.id, site=one.home)
         found = []
         for site in (one.home, one.refuge):
-            seen = scene.vault(one.id, site)
+            seen = scene.vault(one.kept, site)
             draft.measured(seen)
             known = scene.known(seen)
             if known is None:

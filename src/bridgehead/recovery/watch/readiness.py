@@ -161,7 +161,7 @@ def _line(scene: Scene, one: Protected, findings: tuple[WatchFinding, ...], room
     found = exposure.exposure_of(scene, one)
     own = tuple(finding for finding in findings if finding.workload == one.id)
     times = [finding.measured_s for finding in own if finding.measured_s is not None and finding.code == exposure.RPO.code]
-    refuge = scene.known(scene.vault(one.id, one.refuge))
+    refuge = scene.known(scene.vault(one.kept, one.refuge))
     known_s, complete = restoring.recovery_s(scene, one)
     return WorkloadLine(
         workload=one.id,

@@ -36,7 +36,7 @@ def restore_s(known: VaultFacts | None, *, now_s: float, keeps_s: float) -> floa
 
 def recovery_s(scene: Scene, one: Protected) -> tuple[float, bool]:
     """The known parts of the time until it works again, and whether those are all of them."""
-    restore = restore_s(scene.known(scene.vault(one.id, one.refuge)), now_s=scene.now_s, keeps_s=scene.terms.speed_keeps_s)
+    restore = restore_s(scene.known(scene.vault(one.kept, one.refuge)), now_s=scene.now_s, keeps_s=scene.terms.speed_keeps_s)
     warm_up = one.workload.warm_up_s
     return scene.terms.detect_s + (restore or 0.0) + (warm_up or 0.0), restore is not None and warm_up is not None
 
@@ -46,7 +46,7 @@ def times(scene: Scene) -> Iterator[WatchFinding]:
     for one in scene.protected:
         if one.refuge is None:
             continue
-        seen = scene.vault(one.id, one.refuge)
+        seen = scene.vault(one.kept, one.refuge)
         known = scene.known(seen)
         draft = Draft(RTO, f"{one.id}@{one.refuge}", workload=one.id, site=one.refuge)
         draft.measured(seen)
@@ -89,7 +89,7 @@ def drills(scene: Scene) -> Iterator[WatchFinding]:
     for one in scene.protected:
         if one.refuge is None:
             continue
-        seen = scene.vault(one.id, one.refuge)
+        seen = scene.vault(one.kept, one.refuge)
         draft = Draft(DRILL, f"{one.id}@{one.refuge}", workload=one.id, site=one.refuge)
         draft.measured(seen)
         known = scene.known(seen)

@@ -32,6 +32,7 @@ class Protected(msgspec.Struct, frozen=True):
         rpo_s, rto_s: the strictest that is said; None: no time is set, or nobody said.
         jobs: its job at each site.
         services: whose model it is.
+        served: the vault's name of what it serves; empty: its own.
     """
 
     workload: Workload
@@ -43,11 +44,17 @@ class Protected(msgspec.Struct, frozen=True):
     pattern: str = ""
     jobs: dict[str, JobName] = {}
     services: tuple[ServiceId, ...] = ()
+    served: WorkloadId = WorkloadId("")
 
     @property
     def id(self) -> WorkloadId:
         """Of the workload."""
         return self.workload.id
+
+    @property
+    def kept(self) -> WorkloadId:
+        """What vaults call its snapshots."""
+        return self.served or self.id
 
 
 class Credential(msgspec.Struct, frozen=True):

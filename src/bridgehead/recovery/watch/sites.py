@@ -50,7 +50,7 @@ def clocks(scene: Scene) -> Iterator[WatchFinding]:
     """WCH-CLOCK of each site that has written something."""
     ahead: dict[str, float] = {}
     for one in scene.protected:
-        vault, trainer = scene.known(scene.vault(one.id, one.home)), scene.known(scene.trainer(one))
+        vault, trainer = scene.known(scene.vault(one.kept, one.home)), scene.known(scene.trainer(one))
         times = [point.created_s for point in vault.points[:1]] if vault is not None else []
         times += [trainer.reported_s] if trainer is not None else []
         for time_s in times:

@@ -1,0 +1,269 @@
+"""Looking: one round of questions to the vaults, schedulers, trainers, backends and proxies of all sites (R6, R8; J01).
+
+What counts as a sign of life of a site: its scheduler answers, a trainer there has written a new report, a backend there answers, or a
+snapshot that was written there is new. That a directory can be read is none. Only where nothing else is connected does the vault's answer
+count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from bridgehead.app.watch_probes import Probes, Unanswered
+from bridgehead.app.watch_scope import WatchScope
+from bridgehead.app.wiring import DRIVERS, connect, read_options
+from bridgehead.kernel.errors import BridgeheadError, NotFound
+from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, WorkloadId
+from bridgehead.model.snapshot import SnapshotInfo
+from bridgehead.ports.scheduler import JobAbsent, JobEnded, JobRunning
+from bridgehead.ports.training import TrainingProgress
+from bridgehead.recovery.watch.facts import (
+    CopyPoint,
+    DrillPoint,
+    Facts,
+    JobFacts,
+    Point,
+    ServiceFacts,
+    Sighted,
+    TrainerFacts,
+    VaultFacts,
+    at,
+)
+from bridgehead.recovery.watch.liveness import Look
+from bridgehead.vault import Vault
+from bridgehead.vault.access import readings, speed_bytes_per_s
+from bridgehead.vault.drills import last_drills
+from bridgehead.vault.layout import snapshot_name
+
+_SHOWN: Final = 20
+"""So many of the last snapshots are looked at: enough for the rhythm of saves."""
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """What one round brought."""
+
+    facts: Facts
+    looks: tuple[Look, ...]
+    witness: bool
+    """Whether the witness, which is another place, answered."""
+
+
+class Looker:
+    """Looks at one estate again and again. Vaults are opened at the first look that can, and kept."""
+
+    def __init__(self, scope: WatchScope, *, budget_s: float = 10.0) -> None:
+        self._scope = scope
+        self._ports = connect(scope.connections)
+        self._probes = Probes(budget_s=budget_s)
+        self._vaults: dict[SiteId, Vault] = {}
+
+    def vault(self, site: SiteId) -> Vault:
+        """The vault of a site. Raises NotFound, port errors."""
+        if site not in self._vaults:
+            connection = self._scope.connections["sites"].get(site, {}).get("vault")
+            if connection is None:
+                raise NotFound("no vault is connected there", tried="look at a vault", subject=site, remedy="Add it to the estate.")
+            driver = DRIVERS["vault"][connection["driver"]]()
+            options = {key: value for key, value in connection.items() if key != "driver"}
+            from bridgehead.vault.crypt.credentials import credentials
+
+            self._vaults[site] = Vault.open(driver.make(read_options(options, driver.options)), key=credentials(os.environ))
+        return self._vaults[site]
+
+    def look(self, before: Facts, *, now_s: float) -> Looked:
+        """One round. ``before``: the facts of the last one."""
+        answers = self._probes.ask(self._questions())
+        facts = Facts(
+            vaults=_merged(before.vaults, answers, "vault ", now_s),
+            trainers=_merged(before.trainers, answers, "trainer ", now_s, _trainer),
+            services=self._services(before, answers, now_s),
+            jobs=_merged(before.jobs, answers, "job ", now_s),
+        )
+        sites = [site.id for site in self._scope.estate.sites if site.id != self._scope.witness]
+        looks = tuple(self._sign(site, before, facts, answers, now_s) for site in sites)
+        return Looked(facts, looks, witness=answers.get("witness") is True)
+
+    def _questions(self) -> dict[str, Callable[[], Any]]:
+        asked: dict[str, Callable[[], Any]] = {}
+        with_vault = [site for site, ports in self._scope.connections["sites"].items() if "vault" in ports and site != self._scope.witness]
+        kept = {one.kept for one in self._scope.protected} | {WorkloadId(one.id) for one in self._scope.estate.datasets}
+        for site in with_vault:
+            for name in sorted(kept):
+                asked[f"vault {at(name, site)}"] = partial(self._vault_facts, name, site)
+        if self._scope.witness is not None:
+            asked["witness"] = partial(self._witness, self._scope.witness)
+        for one in self._scope.protected:
+            for site, job in one.jobs.items():
+                if site in self._ports.schedulers:
+                    asked[f"job {at(job, SiteId(site))}"] = partial(self._job, SiteId(site), job)
+                if site in self._ports.trainings and one.workload.kind.value in ("training", "batch"):
+                    asked[f"trainer {at(one.id, SiteId(site))}"] = partial(self._progress, SiteId(site), job)
+        for service in self._scope.estate.services:
+            if service.id in self._ports.traffics:
+                asked[f"traffic {service.id}"] = partial(self._ports.traffics[service.id].read, service.id)
+            if service.id in self._ports.servings:
+                for site in service.sites:
+                    asked[f"backend {at(service.id, site)}"] = partial(self._ports.servings[service.id].health, service.id, site)
+        return asked
+
+    def _witness(self, site: SiteId) -> bool:
+        self.vault(site).file  # noqa: B018  # opened
+        any(self.vault(site).place.objects.blobs.list("fences/"))
+        return True
+
+    def _job(self, site: SiteId, job: JobName) -> JobFacts:
+        match self._ports.schedulers[site].observe(job):
+            case JobRunning():
+                return JobFacts("running")
+            case JobEnded():
+                return JobFacts("ended")
+            case JobAbsent():
+                return JobFacts("absent")
+
+    def _progress(self, site: SiteId, job: JobName) -> TrainingProgress | None:
+        try:
+            return self._ports.trainings[site].progress(job)
+        except NotFound:
+            return None
+
+    def _vault_facts(self, workload: WorkloadId, site: SiteId) -> VaultFacts:
+        return vault_facts(self.vault(site), workload, site=site)
+
+    def _services(self, before: Facts, answers: Mapping[str, Any], now_s: float) -> dict[str, Sighted[ServiceFacts]]:
+        found = {}
+        for service in self._scope.estate.services:
+            weights = answers.get(f"traffic {service.id}")
+            for site in service.sites:
+                key = at(service.id, site)
+                answer = answers.get(f"backend {key}")
+                seen = before.services.get(key, Sighted())
+                if answer is None:
+                    continue
+                if isinstance(answer, Unanswered):
+                    found[key] = seen.unseen(answer)
+                    continue
+                weight = weights.get(site) if isinstance(weights, dict) else None
+                found[key] = seen.seen(ServiceFacts(answer.warm, answer.snapshot, weight), at_s=now_s)
+        return found
+
+    def _sign(self, site: SiteId, before: Facts, facts: Facts, answers: Mapping[str, Any], now_s: float) -> Look:
+        """What a round says of one site's life."""
+        life: list[str] = []
+        silence: list[str] = []
+        asked = False
+        for kind, what in (("job", "the scheduler"), ("backend", "a backend")):
+            for name, answer in _of_site(answers, kind, site):
+                asked = True
+                if isinstance(answer, Unanswered):
+                    silence.append(f"{what} does not answer ({answer})")
+                else:
+                    life.append(f"{what} answered ({name})")
+        for name, answer in _of_site(answers, "trainer", site):
+            asked = True
+            known = before.trainers.get(f"{name}@{site}", Sighted()).value
+            if isinstance(answer, Unanswered):
+                silence.append(f"a trainer cannot be seen ({answer})")
+            elif answer is not None and known is not None and answer.reported_s != known.reported_s:
+                life.append(f"trainer {name} reported")
+        life += [f"a new snapshot of {site} is at {where}" for where in _news(site, before, facts)]
+        for _, answer in _of_site(answers, "vault", site):
+            if isinstance(answer, Unanswered):
+                silence.append(f"its vault cannot be read ({answer})")
+            elif not asked:
+                life.append("its vault answered (nothing else is connected)")
+        return Look(site, now_s, life=tuple(dict.fromkeys(life)), silence=tuple(dict.fromkeys(silence)) or ("no sign of life",))
+
+
+def _of_site(answers: Mapping[str, Any], kind: str, site: SiteId) -> list[tuple[str, Any]]:
+    found = []
+    for name, answer in answers.items():
+        word, _, rest = name.partition(" ")
+        what, _, where = rest.rpartition("@")
+        if word == kind and where == site:
+            found.append((what, answer))
+    return found
+
+
+def _news(site: SiteId, before: Facts, facts: Facts) -> list[str]:
+    """Vaults in which a snapshot that this site wrote is newer than what was known there."""
+    found = []
+    for key, now in facts.vaults.items():
+        known = before.vaults.get(key)
+        if now.value is None or known is None or known.value is None:
+            continue
+        had = {point.id for point in known.value.points}
+        newest_s = max((point.created_s for point in known.value.points), default=0.0)
+        if any(point.site == site and point.id not in had and point.created_s > newest_s for point in now.value.points):
+            found.append(key)
+    return found
+
+
+def _trainer(answer: TrainingProgress) -> TrainerFacts:
+    return TrainerFacts(answer.state, answer.step, answer.epoch, answer.reported_s, answer.step_ended_s)
+
+
+def _merged(
+    before: Mapping[str, Sighted[Any]],
+    answers: Mapping[str, Any],
+    prefix: str,
+    now_s: float,
+    read: Callable[[Any], Any] = lambda answer: answer,
+) -> dict[str, Sighted[Any]]:
+    found = {}
+    for name, answer in answers.items():
+        if not name.startswith(prefix):
+            continue
+        key = name.removeprefix(prefix)
+        seen: Sighted[Any] = before.get(key, Sighted())
+        if isinstance(answer, Unanswered):
+            found[key] = seen.unseen(answer)
+        elif answer is None:
+            found[key] = Sighted(None, None, "it has not reported yet")
+        else:
+            found[key] = seen.seen(read(answer), at_s=now_s)
+    return found
+
+
+def vault_facts(vault: Vault, workload: WorkloadId, *, site: SiteId) -> VaultFacts:
+    """What one vault holds of a workload, from records alone. Raises Damaged, port errors."""
+    survey = vault.survey(workload)
+    points = tuple(_point(info) for info in survey.usable[:_SHOWN])
+    receipted = {snapshot for holder, snapshot in vault.receipt_names() if holder == site}
+    copies = tuple(CopyPoint(point, vault.read_receipt(point.id, site=site).verified_s) for point in points if point.id in receipted)
+    newest = max(((one.epoch, one.step) for one in survey.usable), default=(-1, -1))
+    torn = [one for one in survey.passed_over if one.info is not None and one.info.counts and (one.info.epoch, one.info.step) > newest]
+    objects = vault.place.objects
+    speeds = readings(objects)
+    return VaultFacts(
+        points=points,
+        copies=copies,
+        usable=len(survey.usable),
+        passed_over=torn[0].reason if torn else "",
+        epoch=survey.fence.epoch if survey.fence is not None else 0,
+        holder=survey.fence.holder if survey.fence is not None else "",
+        drill=_drill(vault, workload),
+        bytes_per_s=speed_bytes_per_s(objects),
+        speed_s=max((one.at_s for one in speeds), default=None),
+    )
+
+
+def _point(info: SnapshotInfo) -> Point:
+    return Point(info.id, info.step, info.epoch, info.created_s, info.raw_bytes, info.site)
+
+
+def _drill(vault: Vault, workload: WorkloadId) -> DrillPoint | None:
+    own = [drill for drill in last_drills(vault.place.objects).values() if _workload_of(drill.snapshot) == workload]
+    last = max(own, key=lambda drill: drill.at_s, default=None)
+    return DrillPoint(last.snapshot, last.at_s, last.took_s, last.passed, last.happened) if last is not None else None
+
+
+def _workload_of(snapshot: SnapshotId) -> str:
+    try:
+        return snapshot_name(snapshot).workload
+    except BridgeheadError:
+        return ""

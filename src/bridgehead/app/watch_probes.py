@@ -1,0 +1,53 @@
+"""Probes: many questions at once, none of which can hold up the others.
+
+Each question has a thread. One that has not answered in time stays where it is, and is not asked again before it answers: a store that
+hangs costs one thread, not one for each look.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bridgehead.kernel.errors import BridgeheadError
+
+
+class Unanswered(str):
+    """Why a question has no answer."""
+
+    __slots__ = ()
+
+
+class Probes:
+    """Asks. ``budget_s``: how long one round waits for its answers."""
+
+    def __init__(self, *, budget_s: float = 10.0) -> None:
+        self._budget_s = budget_s
+        self._running: dict[str, threading.Thread] = {}
+
+    def ask(self, questions: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """The answers by name; ``Unanswered`` where there is none: a port error, a value that cannot be used, or no answer in time."""
+        answers: dict[str, Any] = {}
+        for name, question in questions.items():
+            running = self._running.get(name)
+            if running is not None and running.is_alive():
+                continue
+            thread = threading.Thread(target=_answer, args=(name, question, answers), name=f"probe {name}", daemon=True)
+            self._running[name] = thread
+            thread.start()
+        until_s = time.monotonic() + self._budget_s
+        for name in questions:
+            self._running[name].join(max(0.0, until_s - time.monotonic()))
+        late = Unanswered(f"no answer within {self._budget_s:g} s")
+        return {name: answers.get(name, late) for name in questions}
+
+
+def _answer(name: str, question: Callable[[], Any], answers: dict[str, Any]) -> None:
+    try:
+        answers[name] = question()
+    except BridgeheadError as error:
+        answers[name] = Unanswered(f"{error.subject}: {error.happened}")
+    except OSError as error:
+        answers[name] = Unanswered(f"{error.filename or name}: {error.strerror or error}")
