@@ -40,6 +40,15 @@ def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[object]:
+    """A PostgreSQL for all tests of this process, which must be marked ``@pytest.mark.server("pg_ctlcluster")``; each makes its database."""
+    from bridgehead.testing.postgres_server import postgres
+
+    with postgres() as running:
+        yield running
+
+
 def find_program(name: str) -> str | None:
     """Where the program is: beside this Python for those that come as wheels, on the path and where administrators' programs are else."""
     places = [sysconfig.get_path("scripts")] if SERVERS[name] == "wheel" else [os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]
