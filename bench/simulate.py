@@ -141,10 +141,11 @@ def main() -> None:
     lane = lane_bps(made.estate, made.policy)
     note = (
         f"A generated estate of {arguments.gpus:,} GPUs, 70 % of them used, with declared links ({lane / 1e9:.0f} Gb/s for each swing), "
-        "and the plan that `plan make` makes of each; all hazards are guesses. *Whole cluster* is the compute that swings lost, as seconds "
-        "of all GPUs of the source; interruptions, which come without a move, too, are not in it. Inference never stands still. The reference feat "
-        "moved 10,000 GPUs and lost 47 s in total; how that was counted is not published: as seconds of the whole cluster pre-copying "
-        "reaches it once saves and restores are quick and no batch job is cut; as seconds of all jobs added up it does not."
+        "and the plan that `plan make` makes of each; all hazards are guesses. *Whole cluster* is the compute that swings lost, as "
+        "seconds of all GPUs of the source; interruptions, which come without a move, too, are not in it. Inference never stands still. "
+        "The reference feat moved 10,000 GPUs and lost 47 s in total; how that was counted is not published: as seconds of the whole "
+        "cluster pre-copying reaches it once saves and restores are quick and no batch job is cut; as seconds of all jobs added up it "
+        "does not."
     )
     text = f"{machine()}\n\n{speed(made, arguments.runs)}\n\n{note}\n\n{headline(made, min(arguments.runs, 300))}"
     print(text)
