@@ -13,6 +13,7 @@ from bridgehead.cli.terminal import Terminal
 from bridgehead.kernel.moment import format_moment
 from bridgehead.kernel.quantity import format_bytes, format_duration
 from bridgehead.model.plan import Plan
+from bridgehead.planning.level_words import level_words
 
 _MOST = 24
 _NO_BOUND = 0.995
@@ -74,7 +75,7 @@ def _print_score(console: Console, plan: Plan) -> None:
     )
     console.print(Text(f"\nScore: {proved}; {score.lost_gpu_hours:,.2f} GPU-hours are lost", style="bold"))
     for level in score.levels:
-        console.print(f"  {level.id}: {level.value:,.4g}, no plan has less than {level.bound:,.4g}")
+        console.print(f"  {level_words(level)}")
     if score.binding:
         console.print(f"  binds: {', '.join(score.binding)}")
 

@@ -20,6 +20,7 @@ from bridgehead.planning.course import Course
 from bridgehead.planning.explain_limits import Limit, copy_limits, slack_words, swing_limits, transfer_limits, wave_limits
 from bridgehead.planning.explain_modes import Way, ways_of
 from bridgehead.planning.explain_places import place_facts
+from bridgehead.planning.level_words import level_words
 from bridgehead.planning.resources import Load, loads_before
 
 FULL = 0.9
@@ -192,7 +193,7 @@ def _binding(limits: tuple[Limit, ...]) -> Limit | None:
 def _whole(course: Course) -> Explanation:
     plan, score = course.plan, course.plan.score
     facts = [f"it runs from {_at(plan.begins_s)} to {_at(plan.ends_s)}; everything has gone over at {_at(course.done_s)}"]
-    facts += [f"{one.id}: {one.value:,.4g}, and no plan has less than {one.bound:,.4g}" for one in score.levels]
+    facts += [level_words(one) for one in score.levels]
     facts.append("it is proved to be the best" if score.gap == 0 else f"it is at most {score.gap:.1%} worse than the best plan")
     if score.binding:
         facts.append(f"rules that stop a better one, the tightest first: {', '.join(score.binding)}")
