@@ -111,7 +111,7 @@ class Watch:
     def __exit__(self, *error: object) -> None:
         self.memory_folder.__exit__(None, None, None)
 
-    def board(self) -> Board:
+    def place(self) -> Board:
         """Where observers meet. Raises port errors."""
         if self._scope.witness is not None:
             return Board(self._looker.vault(self._scope.witness).place.objects)
@@ -146,6 +146,7 @@ class Watch:
             verdicts=verdicts,
             now_s=now_s,
             terms=self._order.terms,
+            defaults=self._scope.defaults,
             declared_s=self._scope.declared_s,
             credentials=credentials_of(self._scope.connections),
             used=memory.trail,
@@ -166,7 +167,7 @@ class Watch:
     ) -> tuple[dict[str, board.Heard], list[Evidence], tuple[str, ...]]:
         """Read the board and post on it. Out of reach, what was heard before stays, and grows old."""
         try:
-            place = self.board()
+            place = self.place()
             bulletins, evidence = place.read(but=self._order.observer), place.evidence()
             if self.memory_folder.writes:
                 place.post(board.post(self._order.observer, clocks.values(), number=memory.number + 1, now_s=now_s))
@@ -187,8 +188,8 @@ class Watch:
                 remedy=f"There is {', '.join(known)}.",
             )
         if evidence is None:
-            return self.board().withdraw(site)
-        self.board().declare(evidence)
+            return self.place().withdraw(site)
+        self.place().declare(evidence)
         return 1
 
 

@@ -22,7 +22,7 @@ from bridgehead.recovery.watch.alarm import AlarmState
 from bridgehead.recovery.watch.board import Heard
 from bridgehead.recovery.watch.facts import Facts
 from bridgehead.recovery.watch.liveness import SiteClock
-from bridgehead.recovery.watch.readiness import WatchReport
+from bridgehead.recovery.watch.readiness import WatchReport, WorkloadLine
 from bridgehead.vault.records import Damaged, decode, encode
 from bridgehead.vault.scratch import claim
 
@@ -79,6 +79,10 @@ def line_of(report: WatchReport) -> HistoryLine:
             for one in report.workloads
         },
     )
+
+
+def _kept(one: WorkloadLine) -> HistoryWorkload:
+    return HistoryWorkload(one.status.value, one.lost_s, one.lost_steps, one.lag_s, one.restore_s)
 
 
 class MemoryFolder:

@@ -8,14 +8,16 @@ from typing import Any
 
 import msgspec
 
+from bridgehead.app.recovery_files import load_recovery
 from bridgehead.app.runbook_files import read_text
 from bridgehead.app.wiring import driver_options
 from bridgehead.kernel.ids import JobName, ServiceId, SiteId, WorkloadId
 from bridgehead.model.estate import Estate, Workload, WorkloadKind
 from bridgehead.model.estatefile import read_estate
-from bridgehead.model.objective import Need, Objective, Part, need_of, needs_of
+from bridgehead.model.objective import CLASSES, OF_KIND, REGULATIONS, Need, Objective, Part, need_of, needs_of
+from bridgehead.model.objectivefile import Continuity, read_objectives
 from bridgehead.model.policy import read_policy
-from bridgehead.model.recovery import Recovery, read_recovery
+from bridgehead.model.recovery import Recovery
 from bridgehead.recovery.watch.scene import Protected
 
 
@@ -23,6 +25,7 @@ class WatchScope(msgspec.Struct, frozen=True):
     """What is watched.
 
     Attributes:
+        defaults: whether the numbers of a kind's class are accepted where nobody gave an objective.
         connections: as the estate gives them.
         witness: a site with nothing but a vault, where observers meet; None: they meet in the home folder.
         declared_s: when the newest of the files was written.
@@ -31,45 +34,56 @@ class WatchScope(msgspec.Struct, frozen=True):
     estate: Estate
     protected: tuple[Protected, ...]
     needs: tuple[Need, ...]
+    defaults: bool
     connections: Mapping[str, Any]
     witness: SiteId | None
     declared_s: float
 
 
-def read_scope(estate: Path, *, recovery: Path | None = None, policy: Path | None = None) -> WatchScope:
+def read_scope(estate: Path, *, recovery: Path | None = None, objectives: Path | None = None, policy: Path | None = None) -> WatchScope:
     """Read the files. Raises BAD_INPUT with every fault.
 
     Args:
         recovery: the recovery file; without it each workload is recovered at the other site, when there are two.
-        policy: gives objectives where no recovery file names a file of them.
+        objectives: the objectives file; without it the one that the recovery file names.
+        policy: gives objectives where there is no file of them.
     """
-    files = [file for file in (estate, recovery, policy) if file is not None]
     found = read_estate(read_text(estate, what="estate"), file=str(estate), drivers=driver_options())
-    plan = None if recovery is None else read_recovery(read_text(recovery, what="recovery file"), file=str(recovery))
-    objectives: tuple[Objective, ...] = ()
-    if policy is not None:
-        rules = read_policy(read_text(policy, what="policy"), file=str(policy))
-        objectives = tuple(Objective(one.id, rpo_s=one.rpo_s, rto_s=one.rto_s) for one in rules.objectives)
-    needs = needs_of(found, objectives)
+    plan = None if recovery is None else load_recovery(recovery, estate=found)
+    if objectives is None and recovery is not None and plan is not None and plan.objectives:
+        objectives = recovery.parent / plan.objectives
+    said = _said(found, objectives, policy)
+    needs = needs_of(found, said.objectives, classes=said.classes, regulations=said.regulations)
+    files = [file for file in (estate, recovery, objectives, policy) if file is not None]
     return WatchScope(
         estate=found,
-        protected=_protected(found, plan, needs, objectives),
+        protected=_protected(found, plan, needs, said),
         needs=needs,
+        defaults=said.accept_defaults,
         connections=found.connections(),
         witness=plan.witness if plan is not None else None,
         declared_s=max(file.stat().st_mtime for file in files),
     )
 
 
-def _protected(estate: Estate, plan: Recovery | None, needs: tuple[Need, ...], objectives: tuple[Objective, ...]) -> tuple[Protected, ...]:
+def _said(estate: Estate, objectives: Path | None, policy: Path | None) -> Continuity:
+    if objectives is not None:
+        return read_objectives(read_text(objectives, what="objectives file"), file=str(objectives), estate=estate)
+    if policy is None:
+        return Continuity(name="none")
+    rules = read_policy(read_text(policy, what="policy"), file=str(policy))
+    return Continuity(name=rules.name, objectives=tuple(Objective(one.id, rpo_s=one.rpo_s, rto_s=one.rto_s) for one in rules.objectives))
+
+
+def _protected(estate: Estate, plan: Recovery | None, needs: tuple[Need, ...], said: Continuity) -> tuple[Protected, ...]:
     """Of the recovery file, then what of the estate it leaves out."""
     by_id = {need.id: need for need in needs if need.part is Part.WORKLOAD}
-    planned = {} if plan is None else {one.id: _planned(estate, plan, one.id, by_id, objectives) for one in plan.workloads}
+    planned = {} if plan is None else {one.id: _planned(estate, plan, one.id, by_id, said) for one in plan.workloads}
     rest = [_unplanned(estate, one, by_id[one.id], alone=plan is not None) for one in estate.workloads if one.id not in planned]
     return (*planned.values(), *rest)
 
 
-def _planned(estate: Estate, plan: Recovery, name: WorkloadId, needs: Mapping[str, Need], objectives: tuple[Objective, ...]) -> Protected:
+def _planned(estate: Estate, plan: Recovery, name: WorkloadId, needs: Mapping[str, Need], said: Continuity) -> Protected:
     one = plan.workload(name)
     declared = next((work for work in estate.workloads if work.id == name), None)
     work = declared or Workload(id=name, kind=one.kind, site=one.home, priority=one.priority, objective=one.objective)
@@ -79,8 +93,10 @@ def _planned(estate: Estate, plan: Recovery, name: WorkloadId, needs: Mapping[st
     work = msgspec.structs.replace(work, **changes)
     need = needs.get(name)
     if one.objective is not None or need is None:
-        own = next((objective for objective in objectives if objective.id == one.objective), None)
-        need = need_of(Part.WORKLOAD, name, own, data_class=one.data_class or work.data_class)
+        own = next((objective for objective in said.objectives if objective.id == one.objective), None)
+        classes, laws = (*said.classes, *CLASSES), (*said.regulations, *REGULATIONS)
+        kind = one.data_class or work.data_class or OF_KIND.get(one.kind, "")
+        need = need_of(Part.WORKLOAD, name, own, data_class=kind, classes=classes, regulations=laws)
     return Protected(
         workload=work,
         home=one.home,

@@ -46,7 +46,9 @@ def objectives(scene: Scene) -> Iterator[WatchFinding]:
         said = ", ".join(
             f"{word} {shown_s(bound.value_s)} ({bound.source})" for word, bound in (("RPO", need.rpo), ("RTO", need.rto)) if bound
         )
-        if name is None:
+        if name is None and scene.defaults and said:
+            yield draft.passes(f"as its kind: {said}")
+        elif name is None:
             yield draft.fails("it has no objective" + (f"; by its kind it would be {said}" if said else ""))
         else:
             yield draft.passes(f"'{name}': {said or 'no time is set'}")

@@ -95,6 +95,7 @@ class Scene(msgspec.Struct, frozen=True):
 
     Attributes:
         needs: the objective of every workload, service and data set.
+        defaults: whether the numbers of a kind's class are accepted where nobody gave an objective.
         declared_s: when the estate file was written.
         used: of each workload, lost work in seconds over the last looks, for the burn rate.
     """
@@ -106,6 +107,7 @@ class Scene(msgspec.Struct, frozen=True):
     verdicts: Mapping[str, SiteVerdict]
     now_s: float
     terms: Terms = Terms()
+    defaults: bool = False
     declared_s: float | None = None
     credentials: tuple[Credential, ...] = ()
     used: dict[str, tuple[tuple[float, float], ...]] = {}
