@@ -21,8 +21,11 @@ def refuse_other(path: Path, *, what: str, begins: tuple[bytes, ...]) -> None:
         what: the kind, such as "facts file".
         begins: how files of that kind begin.
 
-    Raises BAD_INPUT: it is another file (a capture, an estate), or no ordinary file at all.
+    Raises BAD_INPUT: it is another file (a capture, an estate), or no ordinary file at all, or its folder takes no file.
     """
+    folder = Path(os.path.realpath(path)).parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _refused(path, what, f"folder {folder} cannot be written to" if folder.exists() else f"there is no folder {folder}")
     try:
         refuse_odd(path, what=what)
         with path.open("rb") as stream:

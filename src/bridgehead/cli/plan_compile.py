@@ -35,12 +35,14 @@ def compile_plan(
     from bridgehead.app import wiring
     from bridgehead.app.plan_runbook import plan_runbook
     from bridgehead.app.plan_set import load_plan_set
-    from bridgehead.host.durable import write_durably
+    from bridgehead.app.whole_file import refuse_other, whole_file
     from bridgehead.runbook.language import write_runbook
 
+    refuse_other(output, what="runbook", begins=(b"runbook:", b"#"))
     found = load_plan_set(plan, estate_file=estate, policy_file=policy)
     runbook = plan_runbook(found.plan, estate=found.estate, policy=found.policy)
-    write_durably(str(output), write_runbook(runbook, actions=wiring.action_params()).encode())
+    with whole_file(output, what="runbook") as stream:
+        stream.write(write_runbook(runbook, actions=wiring.action_params()).encode())
     kinds = Counter(str(step.__struct_config__.tag) for step in runbook.steps)
     if json:
         print(msgspec.json.encode({"runbook": str(output), "steps": len(runbook.steps), "kinds": dict(sorted(kinds.items()))}).decode())

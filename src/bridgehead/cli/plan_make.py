@@ -43,7 +43,9 @@ def make_plan_file(
 
     from bridgehead.app.plan_files import load_plan
     from bridgehead.app.planning import make_plan, read_both, write_plan_file
+    from bridgehead.app.whole_file import refuse_other
 
+    refuse_other(output, what="plan", begins=(b"plan:", b"#"))
     given, rules = read_both(estate, policy)
     before = None if parent is None else load_plan(parent)
     plan = make_plan(given, rules, seed=seed, time_limit_s=time_limit, progress=_quiet if json else _tell, parent=before)
