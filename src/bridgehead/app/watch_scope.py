@@ -70,7 +70,7 @@ def _said(estate: Estate, objectives: Path | None, policy: Path | None) -> Conti
     if objectives is not None:
         return read_objectives(read_text(objectives, what="objectives file"), file=str(objectives), estate=estate)
     if policy is None:
-        return Continuity(name="none")
+        return Continuity(name="none", objectives=())
     rules = read_policy(read_text(policy, what="policy"), file=str(policy))
     return Continuity(name=rules.name, objectives=tuple(Objective(one.id, rpo_s=one.rpo_s, rto_s=one.rto_s) for one in rules.objectives))
 

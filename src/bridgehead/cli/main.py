@@ -34,6 +34,8 @@ app.command("bridgehead.cli.assess:assess", name="assess", help="Say whether the
 app.command("bridgehead.cli.plan:app", name="plan", help="Make, check, explain and compile plans of moves.")
 app.command("bridgehead.cli.cost:cost", name="cost", help="Say what a plan costs, what it saves, and what decides that.")
 app.command("bridgehead.cli.simulate:simulate", name="simulate", help="Play a plan many times under hazards: what to expect.")
+app.command("bridgehead.cli.watch:app", name="watch", help="Say whether everything could be recovered now, and warn before it cannot.")
+app.command("bridgehead.cli.watch:status", name="status", help="Show whether everything could be recovered; --watch goes on.")
 app.command("bridgehead.cli.estate:app", name="estate", help="Check, show and compare estate files.")
 app.command("bridgehead.cli.example:app", name="example", help="Write generated estates and policies to try things with.")
 app.command("bridgehead.cli.lint:app", name="runbook", help="Check runbook files.")

@@ -129,9 +129,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _of_workload("bridgehead_workload_gpus", "GPUs that it uses.", lambda one: one.gpus),
     _of_workload("bridgehead_spare_gpus", "GPUs that are left for it at the recovery site.", lambda one: one.spare_gpus),
-    _of_workload(
-        "bridgehead_diverse_paths", "Lines to the recovery site that fail independently, at least.", lambda one: one.diverse_paths
-    ),
+    _of_workload("bridgehead_diverse_paths", "Lines to the recovery site that fail apart, at least.", lambda one: one.diverse_paths),
 )
 """Every metric family. Each sample also carries ``estate`` and ``observer``."""
 
