@@ -89,6 +89,10 @@ def store_of(place: str, *, moved: Moved | None = None, rate_bps: float | None =
         from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 
         blobs = LocalBlobs(LocalBlobsOptions(str(folder)))
+        if (folder / "view.json").is_file():
+            from bridgehead.training.opening import blobs_in
+
+            blobs = blobs_in(folder)
     return blobs if moved is None and rate_bps is None else MeteredBlobs(blobs, moved=moved or (lambda _: None), rate_bps=rate_bps)
 
 

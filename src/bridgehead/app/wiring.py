@@ -17,8 +17,10 @@ from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.metrics import Metrics, Reading
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.ports.vaults import Vaults
+from bridgehead.recovery.actions.bubble import CloseBubble, FaultsHit, OpenBubble, StartInBubble, StrikeJob
 from bridgehead.recovery.actions.fencing import RaiseFence
 from bridgehead.recovery.actions.jobs import StartJob, StopJob
+from bridgehead.recovery.actions.proving import ProveNewest
 from bridgehead.recovery.actions.replication import Precopy, Replicate
 from bridgehead.recovery.actions.services import DrainTraffic, ShiftTraffic, StartService
 from bridgehead.recovery.actions.training import Hold, ReleaseTarget, Standby
@@ -43,6 +45,12 @@ ACTIONS: tuple[type[Any], ...] = (
     StartService,
     ShiftTraffic,
     DrainTraffic,
+    ProveNewest,
+    OpenBubble,
+    StartInBubble,
+    StrikeJob,
+    FaultsHit,
+    CloseBubble,
 )
 
 
@@ -98,6 +106,12 @@ def _prometheus_text() -> Driver:
     return Driver(TextMetricsOptions, TextMetrics)
 
 
+def _prometheus() -> Driver:
+    from bridgehead.drivers.prometheus import PrometheusMetrics, PrometheusOptions
+
+    return Driver(PrometheusOptions, PrometheusMetrics)
+
+
 def _http_serving() -> Driver:
     from bridgehead.drivers.httpserving import HttpServing, HttpServingOptions
 
@@ -122,13 +136,28 @@ def _s3() -> Driver:
     return Driver(S3BlobsOptions, S3Blobs)
 
 
+def _view() -> Driver:
+    from pathlib import Path
+
+    from bridgehead.training.opening import blobs_in
+
+    return Driver(DirectoryOptions, lambda options: blobs_in(Path(options.directory)))
+
+
+def _local_bubbles() -> Driver:
+    from bridgehead.drivers.bubble import LocalBubbles, LocalBubblesOptions
+
+    return Driver(LocalBubblesOptions, LocalBubbles)
+
+
 DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "scheduler": {"process": _process},
     "training": {"files": _files},
-    "vault": {"localfs": _localfs, "http": _http_blobs, "s3": _s3},
+    "vault": {"localfs": _localfs, "http": _http_blobs, "s3": _s3, "view": _view},
     "traffic": {"traefik": _traefik, "haproxy": _haproxy},
-    "metrics": {"prometheus-text": _prometheus_text},
+    "metrics": {"prometheus-text": _prometheus_text, "prometheus": _prometheus},
     "serving": {"http": _http_serving},
+    "bubbles": {"local": _local_bubbles},
 }
 """Port to driver to the function that imports it."""
 
@@ -170,6 +199,7 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         servings={service: _made("serving", c["serving"]) for service, c in services.items() if "serving" in c},
         metrics=ServiceMetrics({service: _made("metrics", c["metrics"]) for service, c in services.items() if "metrics" in c}),
         vaults=_vaults({site: c["vault"] for site, c in sites.items() if "vault" in c}),
+        bubbles=_made("bubbles", connections["bubbles"]) if "bubbles" in connections else None,
     )
 
 

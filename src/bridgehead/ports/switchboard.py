@@ -9,6 +9,7 @@ import msgspec
 
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import ServiceId, SiteId
+from bridgehead.ports.bubbles import Bubbles
 from bridgehead.ports.metrics import Metrics
 from bridgehead.ports.scheduler import Scheduler
 from bridgehead.ports.serving import Serving
@@ -29,6 +30,8 @@ class Switchboard(msgspec.Struct, frozen=True):
     servings: Mapping[ServiceId, Serving]
     metrics: Metrics
     vaults: Vaults
+    bubbles: Bubbles | None = None
+    """Of drills; other runs have none."""
 
     def scheduler(self, site: SiteId) -> Scheduler:
         """The scheduler of a site."""

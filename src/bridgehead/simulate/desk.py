@@ -33,6 +33,11 @@ class Desk:
         self._replaced: dict[JobName, set[str]] = {}
         self._alive: dict[JobName, Reporter] = {}
 
+    def clear(self) -> None:
+        """All papers are thrown away, as with the folder that they lie in. No trainer is alive."""
+        for papers in (self.orders, self.obeyed, self.reports, self.earlier_reports, self._replaced, self._alive):
+            papers.clear()
+
     def enter(self, job: JobName, trainer: Reporter) -> None:
         """The trainer of ``job`` begins to report."""
         self._alive[job] = trainer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridgehead.drivers.world.bubbles import WorldBubbles
 from bridgehead.drivers.world.calls import Calls
 from bridgehead.drivers.world.services import WorldMetrics, WorldServing, WorldTraffic
 from bridgehead.drivers.world.sites import WorldScheduler, WorldTrainingControl
@@ -20,4 +21,5 @@ def connect(calls: Calls) -> Switchboard:
         servings=dict.fromkeys(world.proxies, serving),
         metrics=WorldMetrics(calls),
         vaults=WorldVaults(calls),
+        bubbles=WorldBubbles(calls),
     )

@@ -104,7 +104,8 @@ class WorldVaults:
         held = vault.held.get(snapshot)
         if held is None:
             raise NotFound("it is not committed there", tried="give a receipt", subject=f"{snapshot} at {vault.site}")
-        self._calls.spend(held.raw_bytes / READ_BACK_BPS)
+        took_s = held.raw_bytes / READ_BACK_BPS
+        self._calls.spend(took_s + self._calls.world.bubbles.read_back(vault, snapshot, took_s=took_s))
         if not held.whole:
             raise Permanent("a block is damaged", tried="give a receipt", subject=f"{snapshot} at {vault.site}")
         return Receipt(snapshot, vault.site, held.blocks, held.raw_bytes, self._calls.world.now_s)
