@@ -8,6 +8,7 @@ count.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -18,9 +19,11 @@ from bridgehead.app.watch_probes import Probes, Unanswered
 from bridgehead.app.watch_scope import WatchScope
 from bridgehead.app.wiring import DRIVERS, connect, read_options
 from bridgehead.kernel.errors import BridgeheadError, NotFound
-from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import JobName, ServiceId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import SnapshotInfo
 from bridgehead.ports.scheduler import JobAbsent, JobEnded, JobRunning
+from bridgehead.ports.serving import ServingHealth
+from bridgehead.ports.switchboard import Switchboard
 from bridgehead.ports.training import TrainingProgress
 from bridgehead.recovery.watch.facts import (
     CopyPoint,
@@ -35,11 +38,14 @@ from bridgehead.recovery.watch.facts import (
     at,
 )
 from bridgehead.recovery.watch.liveness import Look
+from bridgehead.recovery.watch.scene import COMPUTES
 from bridgehead.vault import Vault
 from bridgehead.vault.access import readings, speed_bytes_per_s
 from bridgehead.vault.drills import last_drills
 from bridgehead.vault.layout import snapshot_name
 
+RECHECK_S: Final = 600.0
+"""So often a vault is opened anew: what an open one has seen of its packs it takes for granted."""
 _SHOWN: Final = 20
 """So many of the last snapshots are looked at: enough for the rhythm of saves."""
 
@@ -54,26 +60,38 @@ class Looked(msgspec.Struct, frozen=True):
 
 
 class Looker:
-    """Looks at one estate again and again. Vaults are opened at the first look that can, and kept."""
+    """Looks at one estate again and again. Vaults are opened at the first look that can, and anew from time to time."""
 
     def __init__(self, scope: WatchScope, *, budget_s: float = 10.0) -> None:
         self._scope = scope
-        self._ports = connect(scope.connections)
+        self._ports: dict[str, Switchboard] = {}
         self._probes = Probes(budget_s=budget_s)
-        self._vaults: dict[SiteId, Vault] = {}
+        self._vaults: dict[SiteId, tuple[float, Vault]] = {}
 
     def vault(self, site: SiteId) -> Vault:
         """The vault of a site. Raises NotFound, port errors."""
-        if site not in self._vaults:
-            connection = self._scope.connections["sites"].get(site, {}).get("vault")
-            if connection is None:
-                raise NotFound("no vault is connected there", tried="look at a vault", subject=site, remedy="Add it to the estate.")
-            driver = DRIVERS["vault"][connection["driver"]]()
-            options = {key: value for key, value in connection.items() if key != "driver"}
-            from bridgehead.vault.crypt.credentials import credentials
+        opened_s, opened = self._vaults.get(site, (-RECHECK_S, None))
+        if opened is None or time.monotonic() - opened_s > RECHECK_S:
+            opened = self._opened(site)
+            self._vaults[site] = (time.monotonic(), opened)
+        return opened
 
-            self._vaults[site] = Vault.open(driver.make(read_options(options, driver.options)), key=credentials(os.environ))
-        return self._vaults[site]
+    def _opened(self, site: SiteId) -> Vault:
+        connection = self._scope.connections["sites"].get(site, {}).get("vault")
+        if connection is None:
+            raise NotFound("no vault is connected there", tried="look at a vault", subject=site, remedy="Add it to the estate.")
+        driver = DRIVERS["vault"][connection["driver"]]()
+        options = {key: value for key, value in connection.items() if key != "driver"}
+        from bridgehead.vault.crypt.credentials import credentials
+
+        return Vault.open(driver.make(read_options(options, driver.options)), key=credentials(os.environ))
+
+    def _connected(self, kind: str, owner: str) -> Switchboard:
+        """The ports of one site or service. Each is connected by itself, so that one that cannot be does not hide the others."""
+        if owner not in self._ports:
+            ports = {name: options for name, options in self._scope.connections[kind][owner].items() if name != "vault"}
+            self._ports[owner] = connect({"sites": {}, "services": {}, kind: {owner: ports}})
+        return self._ports[owner]
 
     def look(self, before: Facts, *, now_s: float) -> Looked:
         """One round. ``before``: the facts of the last one."""
@@ -93,22 +111,24 @@ class Looker:
         with_vault = [site for site, ports in self._scope.connections["sites"].items() if "vault" in ports and site != self._scope.witness]
         kept = {one.kept for one in self._scope.protected} | {WorkloadId(one.id) for one in self._scope.estate.datasets}
         for site in with_vault:
-            for name in sorted(kept):
-                asked[f"vault {at(name, site)}"] = partial(self._vault_facts, name, site)
+            for workload in sorted(kept):
+                asked[f"vault {at(workload, site)}"] = partial(self._vault_facts, workload, site)
         if self._scope.witness is not None:
             asked["witness"] = partial(self._witness, self._scope.witness)
+        sites = self._scope.connections["sites"]
         for one in self._scope.protected:
-            for site, job in one.jobs.items():
-                if site in self._ports.schedulers:
-                    asked[f"job {at(job, SiteId(site))}"] = partial(self._job, SiteId(site), job)
-                if site in self._ports.trainings and one.workload.kind.value in ("training", "batch"):
-                    asked[f"trainer {at(one.id, SiteId(site))}"] = partial(self._progress, SiteId(site), job)
-        for service in self._scope.estate.services:
-            if service.id in self._ports.traffics:
-                asked[f"traffic {service.id}"] = partial(self._ports.traffics[service.id].read, service.id)
-            if service.id in self._ports.servings:
-                for site in service.sites:
-                    asked[f"backend {at(service.id, site)}"] = partial(self._ports.servings[service.id].health, service.id, site)
+            for name, job in one.jobs.items():
+                site = SiteId(name)
+                if "scheduler" in sites[site]:
+                    asked[f"job {at(job, site)}"] = partial(self._job, site, job)
+                if "training" in sites[site] and one.workload.kind in COMPUTES:
+                    asked[f"trainer {at(one.id, site)}"] = partial(self._progress, site, job)
+        for service, ports in self._scope.connections["services"].items():
+            if "traffic" in ports:
+                asked[f"traffic {service}"] = partial(self._weights, service)
+            if "serving" in ports:
+                for site in next(one.sites for one in self._scope.estate.services if one.id == service):
+                    asked[f"backend {at(service, site)}"] = partial(self._health, service, site)
         return asked
 
     def _witness(self, site: SiteId) -> bool:
@@ -117,7 +137,7 @@ class Looker:
         return True
 
     def _job(self, site: SiteId, job: JobName) -> JobFacts:
-        match self._ports.schedulers[site].observe(job):
+        match self._connected("sites", site).scheduler(site).observe(job):
             case JobRunning():
                 return JobFacts("running")
             case JobEnded():
@@ -126,10 +146,17 @@ class Looker:
                 return JobFacts("absent")
 
     def _progress(self, site: SiteId, job: JobName) -> TrainingProgress | None:
+        control = self._connected("sites", site).training(site)
         try:
-            return self._ports.trainings[site].progress(job)
+            return control.progress(job)
         except NotFound:
             return None
+
+    def _weights(self, service: ServiceId) -> dict[SiteId, int]:
+        return self._connected("services", service).traffic(service).read(service)
+
+    def _health(self, service: ServiceId, site: SiteId) -> ServingHealth:
+        return self._connected("services", service).serving(service).health(service, site)
 
     def _vault_facts(self, workload: WorkloadId, site: SiteId) -> VaultFacts:
         return vault_facts(self.vault(site), workload, site=site)
@@ -145,7 +172,7 @@ class Looker:
                 if answer is None:
                     continue
                 if isinstance(answer, Unanswered):
-                    found[key] = seen.unseen(answer)
+                    found[key] = seen.unseen(answer.happened)
                     continue
                 weight = weights.get(site) if isinstance(weights, dict) else None
                 found[key] = seen.seen(ServiceFacts(answer.warm, answer.snapshot, weight), at_s=now_s)
@@ -160,20 +187,20 @@ class Looker:
             for name, answer in _of_site(answers, kind, site):
                 asked = True
                 if isinstance(answer, Unanswered):
-                    silence.append(f"{what} does not answer ({answer})")
+                    silence.append(f"{what} does not answer ({answer.happened})")
                 else:
                     life.append(f"{what} answered ({name})")
         for name, answer in _of_site(answers, "trainer", site):
             asked = True
             known = before.trainers.get(f"{name}@{site}", Sighted()).value
             if isinstance(answer, Unanswered):
-                silence.append(f"a trainer cannot be seen ({answer})")
+                silence.append(f"a trainer cannot be seen ({answer.happened})")
             elif answer is not None and known is not None and answer.reported_s != known.reported_s:
                 life.append(f"trainer {name} reported")
         life += [f"a new snapshot of {site} is at {where}" for where in _news(site, before, facts)]
         for _, answer in _of_site(answers, "vault", site):
             if isinstance(answer, Unanswered):
-                silence.append(f"its vault cannot be read ({answer})")
+                silence.append(f"its vault cannot be read ({answer.happened})")
             elif not asked:
                 life.append("its vault answered (nothing else is connected)")
         return Look(site, now_s, life=tuple(dict.fromkeys(life)), silence=tuple(dict.fromkeys(silence)) or ("no sign of life",))
@@ -221,7 +248,7 @@ def _merged(
         key = name.removeprefix(prefix)
         seen: Sighted[Any] = before.get(key, Sighted())
         if isinstance(answer, Unanswered):
-            found[key] = seen.unseen(answer)
+            found[key] = seen.unseen(answer.happened)
         elif answer is None:
             found[key] = Sighted(None, None, "it has not reported yet")
         else:
@@ -233,8 +260,10 @@ def vault_facts(vault: Vault, workload: WorkloadId, *, site: SiteId) -> VaultFac
     """What one vault holds of a workload, from records alone. Raises Damaged, port errors."""
     survey = vault.survey(workload)
     points = tuple(_point(info) for info in survey.usable[:_SHOWN])
-    receipted = {snapshot for holder, snapshot in vault.receipt_names() if holder == site}
-    copies = tuple(CopyPoint(point, vault.read_receipt(point.id, site=site).verified_s) for point in points if point.id in receipted)
+    own = (site, SiteId(f"vault-{vault.file.id[:8]}"))  # as runbooks name it, and as `vault replicate` does by itself
+    receipted = {snapshot: holder for holder, snapshot in vault.receipt_names() if holder in own}
+    proved = [(point, receipted[point.id]) for point in points if point.id in receipted]
+    copies = tuple(CopyPoint(point, vault.read_receipt(point.id, site=holder).verified_s) for point, holder in proved)
     newest = max(((one.epoch, one.step) for one in survey.usable), default=(-1, -1))
     torn = [one for one in survey.passed_over if one.info is not None and one.info.counts and (one.info.epoch, one.info.step) > newest]
     objects = vault.place.objects

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from bridgehead.kernel.errors import BridgeheadError
 
 
-class Unanswered(str):
-    """Why a question has no answer."""
+class Unanswered(msgspec.Struct, frozen=True):
+    """A question that has no answer, and why."""
 
-    __slots__ = ()
+    happened: str
 
 
 class Probes:

@@ -105,7 +105,7 @@ def picture(
     shown = [one for one in made.findings if everything or one.status is not FindingStatus.PASS or one.foreseen]
     limit = None if rows is None else max(3, console.height - len(made.sites) - 2 * len(made.workloads) - len(faults) - 9)
     if shown:
-        parts += [Text(), _findings(shown[:limit], made, now_s)]
+        parts += [Text(), _findings(shown[:limit], made)]
         left = len(shown) - len(shown[:limit])
         if left:
             parts.append(Text(f"({left} more: bridgehead watch --once)", style="dim"))
@@ -177,22 +177,27 @@ def _optional(seconds: float | None, *, none: str = "?") -> str:
     return none if seconds is None else shown_s(seconds)
 
 
-def _findings(findings: Iterable[WatchFinding], made: WatchReport, now_s: float) -> Table:
+def _findings(findings: Iterable[WatchFinding], made: WatchReport) -> Table:
+    """One row each; what is said of several in the same words is said once."""
     table = _table("", "what", "says")
     table.columns[2].ratio = 1
     standing = {one.key: one for one in made.alarms}
+    rows: dict[tuple[str, str, str], list[WatchFinding]] = {}
     for one in findings:
-        mark, style = ("▲", "yellow") if one.foreseen else _MARKS[one.status]
-        text = Text(one.text)
-        if one.measured_s is not None and now_s - one.measured_s >= 2 and one.status is FindingStatus.UNKNOWN:
-            text.append(f" (seen {shown_s(now_s - one.measured_s)} ago)", style="dim")
-        alarm = standing.get(one.key)
-        if alarm is not None and alarm.changed:
-            text.append(f"; changed: {', '.join(alarm.changed)}", style="bold")
-        advice = one.remedy or one.measurement
+        rows.setdefault((_word(one), one.text, one.subject.partition("@")[0]), []).append(one)
+    for (_, said, about), same in rows.items():
+        first = same[0]
+        mark, style = ("▲", "yellow") if first.foreseen else _MARKS[first.status]
+        text = Text(said)
+        changed = dict.fromkeys(word for one in same if one.key in standing for word in standing[one.key].changed)
+        if changed:
+            text.append(f"; changed: {', '.join(changed)}", style="bold")
+        advice = first.remedy or first.measurement
         if advice:
             text.append(f" → {advice}", style="dim")
-        table.add_row(Text(mark, style=style), Text(f"{one.code.removeprefix('WCH-')} {one.subject}", style=style), text)
+        what = first.subject if len(same) == 1 else about
+        codes = ", ".join(one.code.removeprefix("WCH-") for one in same)
+        table.add_row(Text(mark, style=style), Text(f"{codes} {what}", style=style), text)
     return table
 
 
