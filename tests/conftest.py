@@ -42,7 +42,7 @@ def weed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[object]:
-    """A PostgreSQL for all tests of this process, which must be marked ``@pytest.mark.server("pg_ctlcluster")``; each makes its database."""
+    """A PostgreSQL for all tests of this process, marked ``@pytest.mark.server("pg_ctlcluster")``; each makes its database."""
     from bridgehead.testing.postgres_server import postgres
 
     with postgres() as running:

@@ -240,10 +240,17 @@ def _vaults(connections: Mapping[SiteId, Options]) -> Vaults:
 
     stores = {site: _made("vault", connection) for site, connection in connections.items()}
     # Opened at first use: a site that is out of reach is an error of the calls to it, not of the whole estate.
-    return SiteVaults({site: partial(_opened, store) for site, store in stores.items()})
+    return SiteVaults({site: partial(opened, store) for site, store in stores.items()})
 
 
-def _opened(store: Blobs) -> Vault:
+def store_at(connection: Options) -> Blobs:
+    """The blob store of a vault's connection. Raises BAD_INPUT."""
+    store: Blobs = _made("vault", connection)
+    return store
+
+
+def opened(store: Blobs) -> Vault:
+    """The vault in a store, with the keys that the environment gives. Raises VAULT_LOCKED, Damaged, NoVault, port errors."""
     from bridgehead.vault import Vault
     from bridgehead.vault.crypt.credentials import credentials
 

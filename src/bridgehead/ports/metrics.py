@@ -30,3 +30,14 @@ class Metrics(Protocol):
         Raises Transient when the source cannot be read.
         """
         ...
+
+
+class Measures(Protocol):
+    """A source of single numbers, for objectives: what a query in the source's own language is at this moment."""
+
+    def value(self, query: str) -> float | None:
+        """The number, None when there is no data: that is never 0, and never good.
+
+        Raises Transient when the source cannot be read, Permanent when it refuses the query.
+        """
+        ...

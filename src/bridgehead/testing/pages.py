@@ -7,13 +7,17 @@ import threading
 
 
 class PageServer:
-    """Answers ``GET`` with what ``pages`` holds for the path: status and body; 404 for others. Usable as a context manager."""
+    """Answers ``GET`` and ``POST`` with what ``pages`` holds for the path: status and body; 404 for others. Usable as a context manager."""
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, bytes]] = {}
         pages = self.pages
 
         class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                self.do_GET()
+
             def do_GET(self) -> None:
                 status, body = pages.get(self.path, (404, b""))
                 self.send_response_only(status)

@@ -10,6 +10,7 @@ from bridgehead.host.questions import ask
 from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.exposition import Page, finite_sum, parse_exposition
+from bridgehead.model.gate_presets import PresetName, Selector, preset
 from bridgehead.ports.metrics import Reading
 
 _TRIED = "read the counters"
@@ -28,10 +29,15 @@ class MetricsSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TextMetricsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sources by service and site. ``timeout_s`` holds for connecting and for each wait on the answer."""
+    """Sources by service and site. ``timeout_s`` holds for connecting and for each wait on the answer.
+
+    Attributes:
+        preset: the server of models whose pages they are: its counters are read under the names that presets of gates use.
+    """
 
     sources: dict[ServiceId, dict[SiteId, MetricsSource]]
     timeout_s: float = 2.0
+    preset: PresetName = PresetName.NONE
 
 
 class TextMetrics:
@@ -58,7 +64,9 @@ class TextMetrics:
             raise Transient(
                 f"the page is damaged: {error}", tried=_TRIED, subject=source.url, remedy="Check what serves this address."
             ) from error
-        return Reading(counters=counters(page, source.labels), read_s=read_s)
+        if self._options.preset is PresetName.NONE:
+            return Reading(counters=counters(page, source.labels), read_s=read_s)
+        return Reading(counters=preset_counters(page, source.labels, self._options.preset) | {"clock_seconds": read_s}, read_s=read_s)
 
 
 def counters(page: Page, labels: dict[str, str]) -> dict[str, float]:
@@ -72,3 +80,21 @@ def counters(page: Page, labels: dict[str, str]) -> dict[str, float]:
         values.setdefault(name, []).append(sample.value)
     sums = {name: finite_sum(parts) for name, parts in values.items()}
     return {name: total for name, total in sums.items() if total is not None}
+
+
+def preset_counters(page: Page, labels: dict[str, str], name: PresetName) -> dict[str, float]:
+    """The counters of a preset on a page; one that cannot be known is absent."""
+
+    def summed(part: Selector) -> float | None:
+        found = [sample.value for sample in page.matching({**labels, **part.labels}) if sample.name == part.series]
+        return finite_sum(found) if found else 0.0
+
+    values: dict[str, float] = {}
+    for counter in preset(name).counters:
+        first = counter.plus[0]
+        exists = any(sample.name == first.series for sample in page.matching({**labels, **first.labels}))
+        parts = [(summed(part), 1) for part in counter.plus] + [(summed(part), -1) for part in counter.minus]
+        known = [value * sign for value, sign in parts if value is not None]
+        if exists and len(known) == len(parts):
+            values[counter.name] = sum(known)
+    return values
