@@ -41,6 +41,7 @@ docs: installed-demo
 	.venv/bin/python tools/write_errors.py
 	.venv/bin/python tools/write_cli.py
 	.venv/bin/python tools/write_registry.py
+	.venv/bin/python tools/write_watch.py
 
 installed-demo:
 	@tools/venv.sh demo

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("tool", ["write_cli.py", "write_registry.py"])
+@pytest.mark.parametrize("tool", ["write_cli.py", "write_registry.py", "write_watch.py"])
 def test_page_is_up_to_date(tool: str) -> None:
     done = subprocess.run([sys.executable, str(ROOT / "tools" / tool), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""10,000 random histories of several observers: a site that showed life within the grace is never called lost, and silence never makes it so."""
+"""10,000 random histories of several observers: who showed life within the grace is never called lost, and silence never makes it so."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Observer:
 def play(seed: int) -> tuple[int, int]:
     """One history; returns how often it was lost and how often a failover was allowed."""
     dice = random.Random(seed)
-    limits = Limits(every_s=10.0, stale_s=30.0, grace_s=dice.choice((20.0, 60.0, 120.0)), misses=dice.choice((1, 3)), observers=dice.choice((1, 2)))
+    limits = Limits(
+        every_s=10.0, stale_s=30.0, grace_s=dice.choice((20.0, 60.0, 120.0)), misses=dice.choice((1, 3)), observers=dice.choice((1, 2))
+    )
     observers = [Observer(f"o{number}", dice) for number in range(dice.randint(1, 3))]
     posted: dict[str, board.Bulletin] = {}
     evidence: list[Evidence] = []

@@ -147,6 +147,17 @@ def rules(*, every: str = "30 s", lead: str = "15 min") -> int:
 
 
 @app.command
+def schema() -> int:
+    """Print the JSON Schema of the report that `watch --once --json` prints."""
+    import msgspec
+
+    from bridgehead.recovery.watch.readiness import WatchReport
+
+    print(msgspec.json.format(msgspec.json.encode(msgspec.json.schema(WatchReport)), indent=2).decode())
+    return ExitCode.DONE
+
+
+@app.command
 def declare(
     estate: Path,
     site: str,

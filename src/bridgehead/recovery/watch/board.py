@@ -73,7 +73,7 @@ def sights(heard: Iterable[Heard], site: SiteId) -> list[Sight]:
     for one in heard:
         for posted in one.bulletin.sites:
             if posted.site == site:
-                found.append(Sight(one.bulletin.observer, _clock(posted, one)))
+                found.append(Sight(one.bulletin.observer, _clock(posted, one), sure=one.news))
     return found
 
 

@@ -194,10 +194,11 @@ def foreseen(found: Exposure, *, rpo_s: float, scene: Scene) -> tuple[str, float
         return "", None
     left_s = ahead.breaks_s - scene.now_s
     within = f"the objective is missed in {shown_s(max(0.0, left_s))}"
+    if ahead.worst_s is not None and ahead.worst_s > rpo_s:
+        cycle = f"each cycle of {shown_s(ahead.worst_s)} (interval and delay of the copy) misses the RPO of {shown_s(rpo_s)}"
+        return f"{cycle}; this one in {shown_s(max(0.0, left_s))}", ahead.breaks_s
     if ahead.late_s is not None and ahead.next_copy_s is not None and ahead.late_s > 0:
         return f"{within}, and the next copy is due in {shown_s(ahead.next_copy_s - scene.now_s)}", ahead.breaks_s
-    if ahead.worst_s is not None and ahead.worst_s > rpo_s:
-        return f"each cycle of {shown_s(ahead.worst_s)} (interval and delay of the copy) misses the RPO of {shown_s(rpo_s)}", ahead.breaks_s
     if ahead.next_copy_s is None and left_s < scene.terms.lead_s:
         return f"{within}, and when the next copy comes is not known", ahead.breaks_s
     if ahead.drifts_over_s is not None and ahead.drifts_over_s - scene.now_s < DAY_S:

@@ -142,16 +142,23 @@ def resumed(clock: SiteClock, *, now_s: float) -> SiteClock:
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What one observer knows of one site, in the time of whoever judges."""
+    """What one observer knows of one site, in the time of whoever judges.
+
+    ``sure``: its times are right. Otherwise they are the latest that they can be: enough to doubt a loss for the length of the grace, and
+    not to refute evidence of it.
+    """
 
     observer: str
     clock: SiteClock
+    sure: bool = True
 
 
 class SiteVerdict(msgspec.Struct, frozen=True):
     """What all observers together know of a site.
 
     Attributes:
+        site: which.
+        state: what it is taken for.
         judged_s: when.
         contact_s: the last sign of life that anybody had.
         first_loss_s: since when it is missed; None while it is not.
@@ -194,7 +201,8 @@ def site_verdict(site: SiteId, *, sights: Sequence[Sight], evidence: Iterable[Ev
     vain = [sight for sight in voters if sight.clock.misses and _after(sight.clock.looked_s, contact_s)]
     first_loss_s = min((_since(sight.clock, contact_s) for sight in vain), default=None)
     silent = tuple(sorted(sight.observer for sight in vain if sight.clock.misses >= limits.misses))
-    against = [one for one in evidence if one.site == site and (contact_s is None or one.at_s >= contact_s)]
+    proved_s = max((one.clock.contact_s for one in sights if one.sure and one.clock.contact_s is not None), default=None)
+    against = [one for one in evidence if one.site == site and (proved_s is None or one.at_s >= proved_s)]
     state = _state(contact_s, against, most=len(silent) > len(voters) // 2, now_s=now_s, limits=limits)
     left_s = None if first_loss_s is None else max(0.0, first_loss_s + limits.grace_s - now_s)
     long = left_s == 0.0 and not _younger(contact_s, limits.grace_s, now_s=now_s)

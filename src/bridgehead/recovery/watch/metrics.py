@@ -35,6 +35,10 @@ def _of_workload(name: str, help: str, value: Callable[[WorkloadLine], float | N
     return Metric(name, help, _WORKLOAD, samples)
 
 
+def _gpu_seconds(gpu_hours: float | None) -> float | None:
+    return None if gpu_hours is None else gpu_hours * 3600
+
+
 def _findings(made: WatchReport) -> Iterator[Sample]:
     for one in made.findings:
         yield {"code": one.code, "subject": one.subject, "workload": one.workload, "site": one.site}, _STATUS[one.status]
@@ -97,10 +101,10 @@ METRICS: Final[tuple[Metric, ...]] = (
     _of_workload("bridgehead_rto_objective_seconds", "How soon it must work again.", lambda one: one.rto_s),
     _of_workload("bridgehead_loss_seconds", "Work that losing its site now would lose.", lambda one: one.lost_s),
     _of_workload("bridgehead_loss_steps", "The same in training steps.", lambda one: one.lost_steps),
-    _of_workload("bridgehead_loss_gpu_hours", "The same in GPU-hours.", lambda one: one.lost_gpu_hours),
+    _of_workload("bridgehead_loss_gpu_seconds", "The same in GPU-seconds.", lambda one: _gpu_seconds(one.lost_gpu_hours)),
     _of_workload("bridgehead_copy_lag_seconds", "By which the proved copy is behind the newest snapshot.", lambda one: one.lag_s),
     _of_workload("bridgehead_copy_lag_steps", "The same in training steps.", lambda one: one.lag_steps),
-    _of_workload("bridgehead_copy_lag_gpu_hours", "The same in GPU-hours.", lambda one: one.lag_gpu_hours),
+    _of_workload("bridgehead_copy_lag_gpu_seconds", "The same in GPU-seconds.", lambda one: _gpu_seconds(one.lag_gpu_hours)),
     _of_workload(
         "bridgehead_snapshot_timestamp_seconds",
         "When the newest usable snapshot at home was saved.",

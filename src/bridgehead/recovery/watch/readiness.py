@@ -43,7 +43,16 @@ CODES: Final[tuple[tuple[Code, Callable[[Scene], Iterator[WatchFinding]]], ...]]
 
 
 class SnapshotLine(msgspec.Struct, frozen=True):
-    """A snapshot in a report. ``age_s``: since it was saved."""
+    """A snapshot in a report.
+
+    Attributes:
+        id: of the snapshot.
+        step: that it is after.
+        created_s: when it was saved.
+        age_s: since then.
+        raw_bytes: size of its files.
+        proved_s: when the recovery site read it back; None for the one at home.
+    """
 
     id: str
     step: int
@@ -57,6 +66,15 @@ class WorkloadLine(msgspec.Struct, frozen=True):
     """One workload in a report; None: not known.
 
     Attributes:
+        workload: its id.
+        kind: training, batch, inference or service.
+        site: where it runs.
+        recovery_site: where it is recovered; empty: nobody said.
+        pattern: how much of it stands ready there; empty: nobody said.
+        objective: name of its objective; empty: it has none, and the numbers are those of its kind.
+        rpo_s, rto_s: what is allowed.
+        gpus: that it uses.
+        drill: the last restore test at the recovery site.
         status: the worst of its findings.
         newest: usable, at home.
         copy: with a receipt of the recovery site.
@@ -108,7 +126,14 @@ class WatchReport(msgspec.Struct, frozen=True):
 
     Attributes:
         version: of this form; it grows when a field changes its meaning or goes away.
+        observer: who looked.
+        estate: its name.
+        at_s: when.
         status: fail when any finding fails, else unknown when any is unknown, else pass.
+        sites: what is known of each.
+        workloads: one line for each, with the numbers.
+        findings: every judgement: what fails first, then what is unknown, then what will fail.
+        alarms: those that stand, the oldest first.
         observers: who else looks, with the age of what they said.
     """
 
