@@ -142,6 +142,9 @@ def check_objectives(
                 _check_cover(name, one, place, decoder, estate)
     if estate is not None:
         _check_named(objectives, decoder, estate, at)
+        twice = {one.id for one in estate.datasets} & {*(one.id for one in estate.workloads), *(one.id for one in estate.services)}
+        for name in sorted(twice):
+            decoder.fault_at(at, f"the estate calls a data set and something else '{name}'", "expected different ids in the estate")
 
 
 def _check_cover(name: str, objective: Objective, place: Path, decoder: Decoder, estate: Estate) -> None:

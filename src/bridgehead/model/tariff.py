@@ -98,6 +98,7 @@ class Assumptions(msgspec.Struct, frozen=True):
         delta_share: stored bytes of a snapshot against the one before, as a share of the whole.
         copies: snapshots kept at the recovery site.
         sync_slowdown: of training that waits for the other site at every step.
+        step_s: time of one training step.
         efficiency: share of a line that data gets.
         link_step_bps: lines are bought in steps of this.
         events_a_year: losses of a site.
@@ -113,6 +114,7 @@ class Assumptions(msgspec.Struct, frozen=True):
     delta_share: Part | None = None
     copies: Annotated[int, msgspec.Meta(ge=1)] | None = None
     sync_slowdown: Annotated[Share, msgspec.Meta(ge=0, lt=1)] | None = None
+    step_s: Annotated[Seconds, msgspec.Meta(gt=0)] | None = None
     efficiency: Efficiency | None = None
     link_step_bps: Rate | None = None
     events_a_year: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -136,6 +138,7 @@ GUESSES: Final[dict[str, tuple[float, str]]] = {
     "assumptions.delta_share": (0.7, "the vault's trial, 30 steps apart: 0.69"),
     "assumptions.copies": (3.0, "the newest, one before, one being written"),
     "assumptions.sync_slowdown": (0.175, "R3: 15 to 20 %"),
+    "assumptions.step": (15.0, "a large model"),
     "assumptions.efficiency": (0.8, "rules section 8"),
     "assumptions.link_step": (1e9, "lines are sold in steps"),
     "assumptions.events_a_year": (0.5, "one loss of a site in two years"),
