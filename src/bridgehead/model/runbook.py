@@ -42,6 +42,15 @@ class UndoPolicy(enum.StrEnum):
     """The effect stays after a rollback; ``undo_reason`` says why that is safe."""
 
 
+class OnFailure(enum.StrEnum):
+    """What it means for the run that a step cannot reach its goal."""
+
+    ROLLBACK = "rollback"
+    FREEZE = "freeze"
+    """A person is called; what does not need the step goes on. When nothing else is left to do, the run waits: `run resume` tries the step
+    again, `run abort` rolls back. For recoveries: that one of forty services does not come up is no reason to take the others away."""
+
+
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often a phase is tried and how long is waited before the next try (doubling, capped at 60 s).
 
@@ -65,6 +74,7 @@ class ActionStep(msgspec.Struct, frozen=True, tag="action", tag_field="kind"):
     undo_reason: str = ""
     undo_deadline_s: float = 300.0
     title: str = ""
+    on_failure: OnFailure = OnFailure.ROLLBACK
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

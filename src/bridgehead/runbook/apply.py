@@ -157,6 +157,8 @@ def _waiting_for_evidence(
             return st.with_step(state, event.step, msgspec.structs.replace(before, samples=(*before.samples, sample)))
         case ev.Paged(), st.Measuring():
             return st.with_step(state, event.step, msgspec.structs.replace(before, paged=True))
+        case ev.Paged(), st.Broken():
+            return st.with_step(state, event.step, msgspec.structs.replace(before, paged=True))
         case ev.Approved(), st.Asking():
             plan_step = state.plan.steps[event.step]
             assert isinstance(plan_step, ApprovalStep)
@@ -233,7 +235,8 @@ def _mode(state: st.RunState, event: ev.Frozen | ev.Paused | ev.Resumed | ev.Abo
         case _, st.Ended():
             return state
         case ev.Frozen(), st.Forward():
-            return msgspec.structs.replace(state, mode=st.OnHold(event.at_s, "gate " + event.step, event.reason, True, mode))
+            kind = "gate" if isinstance(state.plan.steps[event.step], GateStep) else "step"
+            return msgspec.structs.replace(state, mode=st.OnHold(event.at_s, f"{kind} {event.step}", event.reason, True, mode))
         case ev.Paused(), st.Forward() | st.Backward():
             return msgspec.structs.replace(state, mode=st.OnHold(event.at_s, event.by, event.reason, False, mode))
         case ev.Resumed(), st.OnHold():

@@ -13,7 +13,7 @@ import msgspec
 
 from bridgehead.kernel.ids import StepId
 from bridgehead.model import event as ev
-from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, OnBreach, TaskStep, UndoPolicy
+from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, OnBreach, OnFailure, Step, TaskStep, UndoPolicy
 from bridgehead.runbook import state as st
 from bridgehead.runbook.gates import Judgement, judge
 
@@ -91,11 +91,17 @@ def _on_hold(state: st.RunState, hold: st.OnHold, now_s: float) -> Decision:
 
 
 def _forward(state: st.RunState, flights: Mapping[StepId, Flight], now_s: float) -> Decision:
-    broken = next((step_id for step_id in _in_order(state) if isinstance(state.steps[step_id], st.Broken)), None)
-    if broken is not None:
-        step = state.steps[broken]
-        assert isinstance(step, st.Broken)
-        return _records(ev.RollbackBegan(now_s, f"step {broken} failed: {step.reason}"))
+    broken = {step_id: step for step_id in _in_order(state) if isinstance(step := state.steps[step_id], st.Broken)}
+    for step_id, step in broken.items():
+        if not _may_wait(state.plan.steps[step_id]):
+            return _records(ev.RollbackBegan(now_s, f"step {step_id} failed: {step.reason}"))
+    called = [ev.Paged(now_s, step_id, f"{step.reason}; {step.remedy}") for step_id, step in broken.items() if not step.paged]
+    if called:
+        return _records(*called)
+    if broken and not state.ready and state.active == broken.keys():
+        first, step = next(iter(broken.items()))
+        others = f"; so did {', '.join(list(broken)[1:])}" if len(broken) > 1 else ""
+        return _records(ev.Frozen(now_s, first, f"it failed: {step.reason}{others}"))
     if state.unfinished == 0:
         return _records(ev.RunEnded(now_s, ev.Verdict.DONE, "every step reached its goal"))
     records: list[ev.Event] = []
@@ -107,6 +113,11 @@ def _forward(state: st.RunState, flights: Mapping[StepId, Flight], now_s: float)
         commands += decision.commands
         wake_s = min(wake_s, decision.wake_s)
     return Decision(tuple(records), tuple(commands), wake_s)
+
+
+def _may_wait(plan_step: Step) -> bool:
+    """Whether the run goes on without a step that failed, until a person comes."""
+    return isinstance(plan_step, ActionStep) and plan_step.on_failure is OnFailure.FREEZE
 
 
 def _in_order(state: st.RunState) -> list[StepId]:

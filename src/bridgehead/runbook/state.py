@@ -109,6 +109,8 @@ class Broken(msgspec.Struct, frozen=True, tag="broken"):
     touched: bool
     recorded: Json
     applied: Json
+    paged: bool = False
+    """A person was called about it, and the rest of the run goes on (``on_failure: freeze``)."""
 
 
 class ToUndo(msgspec.Struct, frozen=True, tag="to-undo"):

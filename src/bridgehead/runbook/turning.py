@@ -22,16 +22,39 @@ def turned_back(state: st.RunState, reason: str, at_s: float) -> st.RunState:
 
 
 def resumed_after_hold(state: st.RunState, hold: st.OnHold, at_s: float) -> st.RunState:
-    """Time on hold does not count against deadlines; a gate collects new evidence."""
+    """Time on hold does not count against deadlines; a gate collects new evidence; a step that failed is tried again."""
     paused_s = state.paused_total_s + (at_s - hold.since_s)
-    steps = {step_id: _step_resumed(step, paused_s, at_s, at_s - hold.since_s) for step_id, step in state.steps.items()}
-    return msgspec.structs.replace(_with_steps(state, steps), mode=hold.direction, paused_total_s=paused_s)
+    forward = isinstance(hold.direction, st.Forward)  # on the way back, what failed is undone or left, and never tried
+    steps = {
+        step_id: step if isinstance(step, st.Broken) and not forward else _step_resumed(step, paused_s, at_s, at_s - hold.since_s)
+        for step_id, step in state.steps.items()
+    }
+    again = {step_id for step_id, step in state.steps.items() if forward and isinstance(step, st.Broken) and not step.touched}
+    resumed = _with_steps(state, steps)
+    return msgspec.structs.replace(resumed, mode=hold.direction, paused_total_s=paused_s, ready=resumed.ready | again)
 
 
 def _step_resumed(step: st.StepState, paused_s: float, at_s: float, held_s: float) -> st.StepState:
     match step:
         case st.Measuring():
             return st.Measuring(at_s, paused_s, ())
+        case st.Broken(touched=False):
+            return st.Waiting()
+        case st.Broken():
+            # What it did may be there after all: it looks first, as after an answer that was lost.
+            return st.Working(
+                phase=ev.Phase.VERIFY,
+                attempt=1,
+                intent_epoch=None,
+                looking=True,
+                started_s=at_s,
+                paused_before_s=paused_s,
+                since_s=at_s,
+                retry_at_s=0.0,
+                recorded=step.recorded,
+                applied=step.applied,
+                progress={},
+            )
         case st.Working() | st.Undoing():
             return msgspec.structs.replace(step, since_s=step.since_s + held_s)
         case _:
