@@ -280,7 +280,7 @@ def not_found(home: Home, run: RunId) -> BridgeheadError:
         ErrorCode.RUN_NOT_FOUND,
         tried="find the run",
         subject=str(run),
-        happened=f"there is no run of that name in {home.folder}",
+        happened=f"there is no run of that name in {home.folder if not home.database else home.place}",
         remedy=f"`bridgehead run list{home.option}` shows all; --home or BRIDGEHEAD_HOME names another home.",
     )
 
@@ -311,7 +311,7 @@ def _folded(home: Home, run: RunId, entries: Sequence[Entry]) -> st.RunState:
         raise BridgeheadError(
             ErrorCode.JOURNAL_DAMAGED,
             tried="read the run's journal",
-            subject=f"{home.folder / 'journal.db'}, run {run}",
+            subject=f"{home.place}, run {run}",
             happened=f"its entries do not make a run ({type(error).__name__}: {error})",
             remedy=f"`bridgehead ledger verify {run}{home.option}` says which entries hold. Restore the journal from a copy.",
         ) from error

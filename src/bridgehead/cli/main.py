@@ -26,6 +26,7 @@ app = cyclopts.App(
 )
 app.command("bridgehead.cli.demo:demo", name="demo", help="Move a training job and an inference service between two sites on this machine.")
 app.command("bridgehead.cli.run:app", name="run", help="Start, watch and steer runs of runbooks.")
+app.command("bridgehead.cli.controller:app", name="controller", help="Stand by and drive every run that nobody drives.")
 app.command("bridgehead.cli.ledger:app", name="ledger", help="Show and verify what happened.")
 app.command("bridgehead.cli.vault:app", name="vault", help="Keep checkpoints, verified and deduplicated, and bring them back.")
 app.command("bridgehead.cli.discover:app", name="discover", help="Read captured output of tools: facts, conflicts, a draft of an estate.")

@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from bridgehead.cli.options import AsOption, HomeOption, JsonOption, who
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
@@ -42,7 +42,15 @@ def _home(folder: Path | None) -> Home:
 
 @app.command
 def start(
-    runbook: Path, /, *, estate: Path, name: str | None = None, by: AsOption = None, home: HomeOption = None, json: JsonOption = False
+    runbook: Path,
+    /,
+    *,
+    estate: Path,
+    name: str | None = None,
+    detach: Annotated[bool, Parameter(negative="")] = False,
+    by: AsOption = None,
+    home: HomeOption = None,
+    json: JsonOption = False,
 ) -> int:
     """Start a run of RUNBOOK on the connections of an estate, and drive it here until it ends.
 
@@ -50,6 +58,7 @@ def start(
         runbook: the runbook file; it must pass `bridgehead runbook lint`.
         estate: the estate file that says how sites and services are reached.
         name: name of the run; default the runbook's name with the time.
+        detach: only open the run; a controller (`bridgehead controller run`) or `run resume` drives it.
     """
     from bridgehead.app import estate_files, preflight, runbook_files, runs
 
@@ -58,7 +67,7 @@ def start(
     preflight.refuse_unconnected(book, connections)
     place = _home(home)
     run = runs.start(place, book, connections, name=runs.name_for(book, now_s=time.time()) if name is None else name, by=who(by))
-    return _drive(place, run, json=json)
+    return _show(place, run, json=json) if detach else _drive(place, run, json=json)
 
 
 @app.command

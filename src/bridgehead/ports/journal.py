@@ -49,6 +49,8 @@ class Journal(Protocol):
             Conflict: others appended since (read and decide again), or ``holder`` no longer holds the lease.
             NotFound: no such run.
             Permanent: "no space": nothing was written.
+            Transient: the journal cannot be reached now: nothing was written.
+            Unknown: the answer was lost: the same call again, on the same instance, gives what was written, or writes it.
         """
         ...
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from bridgehead import __version__
-from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, Permanent, PortError, Transient
+from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, Permanent, PortError, Transient, Unknown
 from bridgehead.kernel.hashing import document_hash
 from bridgehead.kernel.ids import Epoch, RunId, StepId
 from bridgehead.model import event as ev
@@ -130,12 +130,17 @@ def _perform(state: st.RunState, command: Perform, actions: Mapping[str, Action]
 
 
 def _patiently(ask: Callable[[], T]) -> T:
-    """A journal that is locked by a backup or a stopped process is waited for: going on without it would be worse."""
+    """A journal that is locked or out of reach is waited for: going on without it would be worse.
+
+    Where it is unknown whether something was written, the same call again says it.
+    """
     while True:
         try:
             return ask()
         except Transient as error:
             time.sleep(min(1.0, error.retry_after_s))
+        except Unknown:
+            time.sleep(0.2)
 
 
 class _Drive:
@@ -151,7 +156,7 @@ class _Drive:
         self._upkeep_at_s = -math.inf
         self._listened_at_s = -math.inf
         self._trouble = ""
-        entries = engine._journal.read(run)
+        entries = _patiently(lambda: engine._journal.read(run))
         self._seq = entries[-1].seq
         self._state = fold(entry.event for entry in entries)
 

@@ -16,7 +16,6 @@ from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent, Tran
 if TYPE_CHECKING:
     import psycopg
 
-SCHEMES: Final = ("postgresql", "postgres")
 CALL_LIMIT_S: Final = 15
 """No statement takes longer; then it is Transient."""
 LOCK_LIMIT_S: Final = 5
@@ -48,11 +47,6 @@ _NOT_NOW: Final = ("57P01", "57P02", "57P03", "57P05", "57014", "53300", "53200"
 """Shutdowns, too many connections, no memory, limits of time, deadlocks, a server that became a standby."""
 
 
-def is_postgres_url(text: str) -> bool:
-    """Whether this names a PostgreSQL database."""
-    return text.partition("://")[0] in SCHEMES
-
-
 class Session:
     """The connection. Use it from one thread.
 
@@ -65,7 +59,7 @@ class Session:
         self._url = url
         self._opened = opened
         self._db: psycopg.Connection[Any] | None = None
-        self.subject = _shown(url)
+        self.subject = shown(url)
 
     def close(self) -> None:
         """End the connection; with it, the locks that it holds."""
@@ -176,8 +170,8 @@ def _line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _shown(url: str) -> str:
-    """The address without user and password."""
+def shown(url: str) -> str:
+    """The address without user, password and options."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
