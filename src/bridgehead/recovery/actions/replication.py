@@ -18,7 +18,7 @@ def ship(ports: Switchboard, snapshot: SnapshotId, *, source: SiteId, target: Si
     progress = ports.vaults.replicate(snapshot, source=source, target=target, budget_s=SLICE_S, stamp=call.stamp)
     if not progress.done:
         return Pending(0.0, {"snapshot": snapshot, "sent_bytes": progress.sent_bytes, "left_bytes": progress.left_bytes})
-    return Done({"snapshot": snapshot})
+    return Done({"snapshot": snapshot, "sent_bytes": progress.sent_bytes})
 
 
 def receipt_of(ports: Switchboard, info: SnapshotInfo, *, site: SiteId, call: Call) -> Outcome:
@@ -74,7 +74,7 @@ class Precopy:
         behind = (newer.step if newer is not None else newest.step) - newest.step
         if behind > params.lag_steps:
             return Pending(0.0, {"snapshot": newest.id, "behind_steps": behind})
-        return Done({"snapshot": newest.id, "step": newest.step})
+        return Done({"snapshot": newest.id, "step": newest.step, "sent_bytes": sent.evidence["sent_bytes"]})
 
     def verify(self, params: PrecopyParams, call: Call) -> Outcome:
         """A receipt from the target, for what apply said it had copied; after a lost answer, for the source's newest."""

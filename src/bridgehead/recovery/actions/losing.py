@@ -1,0 +1,172 @@
+"""Losing: is the source really gone, and what did it do last? Measured again when it returns (design rules 7 and 9; J01, J05)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bridgehead.kernel.errors import PortError
+from bridgehead.kernel.ids import JobName, ServiceId, SiteId, StepId, WorkloadId
+from bridgehead.ports.scheduler import JobEnded, JobRunning
+from bridgehead.ports.switchboard import Switchboard
+from bridgehead.recovery.loss import LastSeen
+from bridgehead.runbook.action import Call, Done, Failed, Json, Outcome, Pending
+
+QUIET_S = 5.0
+"""A trainer whose scheduler cannot be asked is listened to for so long: one that reports again is alive."""
+
+
+class Watched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something of the source that would show that it lives: a job, and what it trains or serves."""
+
+    job: JobName
+    trains: WorkloadId | None = None
+    serves: ServiceId | None = None
+
+
+class ConfirmLossParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``recovery.confirm-loss``: the site, and what would show that it lives.
+
+    Attributes:
+        because: the words of the operator who goes on although it is seen alive; empty: then it is refused.
+    """
+
+    site: SiteId
+    watched: tuple[Watched, ...]
+    because: str = ""
+
+
+class ConfirmLoss:
+    """Look at the source once more, right before it is fenced off. A site that is seen alive is moved, not failed over.
+
+    Not to be seen is no proof of death, and none is needed: the fence makes what it still does worthless. Proof of life stops this.
+    """
+
+    name = "recovery.confirm-loss"
+    params_type = ConfirmLossParams
+    undoable = True
+
+    def __init__(self, ports: Switchboard) -> None:
+        self._ports = ports
+        self._heard: dict[tuple[str, JobName], float] = {}
+
+    def precheck(self, params: ConfirmLossParams, call: Call) -> Outcome:
+        """No sign of life, or an operator who says why it does not matter."""
+        signs = [sign for one in params.watched if (sign := sign_of_life(self._ports, params.site, one))]
+        signs += [
+            f"trainer {one.job} reports" for one in params.watched if one.trains is not None and self._reports(params.site, one, call)
+        ]
+        doubts = [one for one in params.watched if not signs and self._may_report(params.site, one, call)]
+        if doubts and not params.because:
+            return Pending(0.5, {"waiting_for": f"{doubts[0].job} at {params.site} to be silent for {QUIET_S:g} s"})
+        if signs and not params.because:
+            return Failed(
+                f"{params.site} is alive: {'; '.join(signs)}",
+                "Use `bridgehead recover move`, which loses nothing. If it must be given up all the same: --force 'REASON'.",
+            )
+        return Done({"signs": signs, "because": params.because})
+
+    def _reports(self, site: SiteId, one: Watched, call: Call) -> bool:
+        """It has said something since this step first looked."""
+        last = last_seen(self._ports, site, one.job)
+        if last is None or last.final:
+            return False
+        return last.reported_s > self._heard.setdefault((call.stamp.key, one.job), last.reported_s)
+
+    def _may_report(self, site: SiteId, one: Watched, call: Call) -> bool:
+        """It reported lately, and nobody has listened for long enough."""
+        last = last_seen(self._ports, site, one.job) if one.trains is not None else None
+        lately = last is not None and not last.final and call.now_s - last.reported_s < 2 * QUIET_S
+        return lately and call.now_s - call.since_s < QUIET_S
+
+    def apply(self, params: ConfirmLossParams, call: Call) -> Outcome:
+        """Nothing to do."""
+        return Done()
+
+    def verify(self, params: ConfirmLossParams, call: Call) -> Outcome:
+        """What its trainers did last, as far as it can be seen now."""
+        found: Json = {"confirmed_s": call.now_s}
+        for one in params.watched:
+            last = last_seen(self._ports, params.site, one.job) if one.trains is not None else None
+            if last is not None and one.trains is not None:
+                found[one.trains] = msgspec.to_builtins(last)
+        return Done(found)
+
+    def undo(self, params: ConfirmLossParams, call: Call) -> Outcome:
+        """Nothing to take back."""
+        return Done()
+
+
+def sign_of_life(ports: Switchboard, site: SiteId, one: Watched) -> str:
+    """What was seen alive; empty when nothing was. What cannot be seen is no sign either way."""
+    try:
+        running = isinstance(ports.scheduler(site).observe(one.job), JobRunning)
+    except PortError:
+        running = False
+    if running:
+        return f"job {one.job} runs"
+    if one.serves is not None:
+        try:
+            if ports.serving(one.serves).health(one.serves, site).warm:
+                return f"{one.serves} answers"
+        except PortError:
+            pass
+    return ""
+
+
+def last_seen(ports: Switchboard, site: SiteId, job: JobName) -> LastSeen | None:
+    """The trainer's newest report, None when it cannot be read. Final only when the job was *seen* to have ended before that."""
+    try:
+        ended = isinstance(ports.scheduler(site).observe(job), JobEnded)
+    except PortError:
+        ended = False
+    try:
+        progress = ports.training(site).progress(job)
+    except PortError:
+        return None
+    return LastSeen(progress.step, progress.step_ended_s, progress.reported_s, final=ended)
+
+
+class MeasureLossParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``recovery.measure-loss``: after the source was closed and its jobs ended, what did it really do last?
+
+    Attributes:
+        point: the step that named the promoted snapshot, in this run; else ``snapshot_step`` says its step.
+    """
+
+    workload: WorkloadId
+    site: SiteId
+    job: JobName
+    gpus: int = 0
+    point: StepId | None = None
+    snapshot_step: int | None = None
+
+
+class MeasureLoss:
+    """The real loss, to be held against the one that was stated. A source that left no report leaves it unknown, and the step is done."""
+
+    name = "recovery.measure-loss"
+    params_type = MeasureLossParams
+    undoable = True
+
+    def __init__(self, ports: Switchboard) -> None:
+        self._ports = ports
+
+    def precheck(self, params: MeasureLossParams, call: Call) -> Outcome:
+        """Always."""
+        return Done()
+
+    def apply(self, params: MeasureLossParams, call: Call) -> Outcome:
+        """Nothing to do."""
+        return Done()
+
+    def verify(self, params: MeasureLossParams, call: Call) -> Outcome:
+        """Its last report."""
+        promoted = params.snapshot_step if params.point is None else call.earlier.get(params.point, {}).get("step")
+        last = last_seen(self._ports, params.site, params.job)
+        if last is None or promoted is None:
+            return Done({"lost_steps": None, "because": f"{params.job} left no report at {params.site}"})
+        return Done({"last_step": last.step, "lost_steps": max(0, last.step - promoted), "final": last.final})
+
+    def undo(self, params: MeasureLossParams, call: Call) -> Outcome:
+        """Nothing to take back."""
+        return Done()
