@@ -8,20 +8,20 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self, assert_never
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
-from bridgehead.kernel.ids import SnapshotId
+from bridgehead.kernel.ids import Epoch, SnapshotId
 from bridgehead.model.snapshot import Fence
 from bridgehead.ports.training import Continue, OrderEnvelope, Release, SaveAndHold, TrainerState, TrainingProgress
 from bridgehead.training.control import ControlFolder
 from bridgehead.training.opening import open_vault
 from bridgehead.training.options import SessionOptions, required
 from bridgehead.training.saver import Saver
-from bridgehead.training.standby import Follower, Loaded, check_release, load_exactly, load_newest
+from bridgehead.training.standby import Follower, Load, Loaded, check_release, load_exactly, load_newest, whole_state
 from bridgehead.vault import Vault
 
 log = logging.getLogger("bridgehead.training")
@@ -33,17 +33,22 @@ class Session:
     What the script does between two calls is its own affair; orders, SIGTERM and fences are looked at when it calls
     ``should_checkpoint`` after each step. A snapshot is asynchronous except where somebody waits for it (a hold, the end).
 
+    Args:
+        load: what ``restore`` makes of a snapshot. A job of several ranks, whose first one holds the session, gives a function that returns
+            which snapshot it is; then each rank loads its own share.
+
     Attributes:
         step: last completed step; after ``restore`` the one that the restored state is after.
         epoch: the writer's epoch that snapshots carry.
         state: what is reported to the controller.
     """
 
-    def __init__(self, vault: Vault, options: SessionOptions) -> None:
+    def __init__(self, vault: Vault, options: SessionOptions, *, load: Load = whole_state) -> None:
         self.step = 0
         self.epoch = options.epoch
         self.state = TrainerState.STARTING
         self._vault = vault
+        self._load_state = load
         self._options = options
         self._saver = Saver(vault, options)
         self._control: ControlFolder | None = None
@@ -193,10 +198,22 @@ class Session:
         self._saver.save(step, state, epoch=self.epoch, context=context or {})
         if self._held_for is not None:
             self._saver.wait()
-            envelope, self._held_for = self._held_for, None
-            self.state = TrainerState.HOLDING
-            self._obey(envelope, saved=self._saver.saved)
-            self._hold(self._saver.saved)
+            self._hold_as_asked()
+
+    def save_by(self, step: int, write: Callable[[Epoch], SnapshotId]) -> None:
+        """As ``save``, when the script commits the snapshot itself, such as one to which each rank adds its share.
+
+        Args:
+            write: given the writer's epoch, returns when the snapshot of the state after ``step`` is committed, with its id.
+        """
+        self._complete(step)
+        self._save_began_s = time.monotonic()
+        self._saver.wait()
+        self._saver.saved = write(self.epoch)
+        if self._held_for is not None:
+            self._hold_as_asked()
+        else:
+            self._report(now=False)
 
     def _complete(self, step: int) -> None:
         if step <= self.step:
@@ -218,6 +235,12 @@ class Session:
                 self._obey(envelope)
             case Release() | None:
                 pass
+
+    def _hold_as_asked(self) -> None:
+        envelope, self._held_for = self._held_for, None
+        self.state = TrainerState.HOLDING
+        self._obey(envelope, saved=self._saver.saved)
+        self._hold(self._saver.saved)
 
     def _hold(self, held: SnapshotId | None) -> None:
         """Compute nothing until an order, or SIGTERM, ends it."""
@@ -256,7 +279,7 @@ class Session:
                 assert_never(envelope.order)
 
     def _stand_by(self) -> Loaded:
-        follower = Follower(self._vault, self._options.workload, follow_s=self._options.follow_s)
+        follower = Follower(self._vault, self._options.workload, follow_s=self._options.follow_s, load=self._load_state)
         while not self._stop_asked:
             changed = follower.look()
             if follower.loaded is not None:
@@ -285,10 +308,10 @@ class Session:
         if release is not None:
             newest = self._vault.newest(self._options.workload)
             if newest is None or newest.epoch < release.epoch:
-                loaded = load_exactly(self._vault, release.snapshot)
+                loaded = load_exactly(self._vault, release.snapshot, self._load_state)
                 if loaded is not None:
                     return loaded
-        return load_newest(self._vault, self._options.workload)
+        return load_newest(self._vault, self._options.workload, self._load_state)
 
     def _recall_release(self) -> None:
         """A trainer that was released once, and is started again as it was started then, is no standby any more."""

@@ -20,6 +20,15 @@ log = logging.getLogger("bridgehead.training")
 _NAMED = 5
 
 
+Load = Callable[[Vault, SnapshotInfo], dict[str, Any]]
+"""What makes a state of a snapshot. Raises Damaged, port errors."""
+
+
+def whole_state(vault: Vault, info: SnapshotInfo) -> dict[str, Any]:
+    """The state as ``Session.save`` saves it."""
+    return decode(vault.load(info.id))
+
+
 class Loaded(msgspec.Struct, frozen=True):
     """A state in memory, and where it came from."""
 
@@ -28,7 +37,7 @@ class Loaded(msgspec.Struct, frozen=True):
     state: dict[str, Any]
 
 
-def load_newest(vault: Vault, workload: WorkloadId) -> Loaded | None:
+def load_newest(vault: Vault, workload: WorkloadId, load: Load = whole_state) -> Loaded | None:
     """The newest counting state whose every byte verifies, walking back over those that do not (V16, J11); None when there is none at all.
 
     What is skipped is logged with the reason.
@@ -41,7 +50,7 @@ def load_newest(vault: Vault, workload: WorkloadId) -> Loaded | None:
         log.warning("skipped %s: %s", passed.key, passed.reason)
     for info in survey.usable:
         try:
-            return _load(vault, info)
+            return _load(vault, info, load)
         except Damaged as error:
             log.warning("skipped %s: %s", info.id, error)
     lost = [passed for passed in survey.passed_over if passed.info is None or passed.info.counts]
@@ -56,10 +65,10 @@ def load_newest(vault: Vault, workload: WorkloadId) -> Loaded | None:
     return None
 
 
-def load_exactly(vault: Vault, snapshot: SnapshotId) -> Loaded | None:
+def load_exactly(vault: Vault, snapshot: SnapshotId, load: Load = whole_state) -> Loaded | None:
     """The state of this snapshot, None while the vault does not hold all of it. Raises Damaged, Transient."""
     info = vault.find(snapshot)
-    return _load(vault, info) if info is not None and info.verified else None
+    return _load(vault, info, load) if info is not None and info.verified else None
 
 
 def check_release(vault: Vault, workload: WorkloadId, release: Release) -> None:
@@ -82,11 +91,12 @@ def check_release(vault: Vault, workload: WorkloadId, release: Release) -> None:
 class Follower:
     """Keeps the newest state of the local vault in memory, so that a release finds it there. Memory: one state, two while it changes."""
 
-    def __init__(self, vault: Vault, workload: WorkloadId, *, follow_s: float) -> None:
+    def __init__(self, vault: Vault, workload: WorkloadId, *, follow_s: float, load: Load = whole_state) -> None:
         self.loaded: Loaded | None = None
         self._vault = vault
         self._workload = workload
         self._follow_s = follow_s
+        self._load = load
         self._looked_s = float("-inf")
         self._said: set[str] = set()
 
@@ -105,13 +115,13 @@ class Follower:
         info = self._vault.newest(self._workload)
         if info is None or (self.loaded is not None and info.id == self.loaded.snapshot):
             return False
-        self.loaded = _load(self._vault, info)
+        self.loaded = _load(self._vault, info, self._load)
         return True
 
     def _take(self, release: Release) -> bool:
         check_release(self._vault, self._workload, release)
         if self.loaded is None or self.loaded.snapshot != release.snapshot:
-            self.loaded = load_exactly(self._vault, release.snapshot)
+            self.loaded = load_exactly(self._vault, release.snapshot, self._load)
         return self.loaded is not None
 
     def _attempt(self, work: Callable[[], bool]) -> bool:
@@ -125,5 +135,5 @@ class Follower:
             return False
 
 
-def _load(vault: Vault, info: SnapshotInfo) -> Loaded:
-    return Loaded(info.id, info.step, decode(vault.load(info.id)))
+def _load(vault: Vault, info: SnapshotInfo, load: Load) -> Loaded:
+    return Loaded(info.id, info.step, load(vault, info))

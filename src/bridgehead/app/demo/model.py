@@ -92,14 +92,19 @@ class Learner:
 
     def step(self, number: int, corpus: NDArray[np.int32]) -> float:
         """Train on the batch of step ``number`` (from 1) and return its loss in nats per token, before the update."""
-        random = np.random.Generator(np.random.PCG64([self._seed, number]))
-        starts = random.integers(0, len(corpus) - CONTEXT, size=BATCH)
-        window = corpus[starts[:, None] + np.arange(CONTEXT + 1)].astype(np.int64)
-        loss, gradients = _loss_and_gradients(self.weights, window[:, :CONTEXT], window[:, CONTEXT])
-        self._adam(number, gradients)
+        loss, gradients = self.gradients(number, corpus)
+        self.update(number, gradients)
         return loss
 
-    def _adam(self, number: int, gradients: Weights) -> None:
+    def gradients(self, number: int, corpus: NDArray[np.int32], *, rank: int = 0) -> tuple[float, Weights]:
+        """The loss on the batch of step ``number`` and its gradients; of several ranks each has a batch of its own."""
+        random = np.random.Generator(np.random.PCG64([self._seed, number, rank] if rank else [self._seed, number]))
+        starts = random.integers(0, len(corpus) - CONTEXT, size=BATCH)
+        window = corpus[starts[:, None] + np.arange(CONTEXT + 1)].astype(np.int64)
+        return _loss_and_gradients(self.weights, window[:, :CONTEXT], window[:, CONTEXT])
+
+    def update(self, number: int, gradients: Weights) -> None:
+        """One step of Adam for the weights that ``gradients`` names."""
         rate = np.float32(LEARNING_RATE * (1 - BETA_2**number) ** 0.5 / (1 - BETA_1**number))
         for name, gradient in gradients.items():
             m, v, (a, b) = self.m[name], self.v[name], self._scratch[name]
