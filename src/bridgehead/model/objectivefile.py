@@ -28,7 +28,7 @@ from bridgehead.model.objective import (
     Regulation,
     needs_of,
 )  # fmt: skip
-from bridgehead.model.tariff import Assumptions, Tariff, Terms
+from bridgehead.model.tariff import Assumptions, LineTerms, Tariff, Terms
 
 RPO_LADDER: Final = (0.0, 5 * MINUTE_S, 15 * MINUTE_S, HOUR_S, 4 * HOUR_S, DAY_S)
 RTO_LADDER: Final = (MINUTE_S, 15 * MINUTE_S, HOUR_S, 2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S, DAY_S)
@@ -60,6 +60,7 @@ class Continuity(msgspec.Struct, frozen=True):
         patterns: what the patterns of R11 mean here.
         prices: what things cost.
         assumptions: what is assumed of a disaster.
+        lines: what is set up on the links between the sites (R17).
     """
 
     name: str = msgspec.field(name="continuity")
@@ -72,6 +73,7 @@ class Continuity(msgspec.Struct, frozen=True):
     patterns: Annotated[tuple[Terms, ...], Keyed("pattern")] = ()
     prices: Tariff = Tariff()
     assumptions: Assumptions = Assumptions()
+    lines: Annotated[tuple[LineTerms, ...], Keyed("line")] = ()
 
     def needs(self, estate: Estate) -> tuple[Need, ...]:
         """The need of every workload, service and data set of an estate."""
@@ -93,6 +95,10 @@ def read_objectives_with_places(text: str, *, file: str, estate: Estate | None =
     def check(continuity: Continuity, decoder: Decoder) -> None:
         check_objectives(continuity.objectives, decoder, classes=continuity.classes, regulations=continuity.regulations, estate=estate)
         _check_ladder(continuity.ladder, decoder)
+        links = None if estate is None else {link.id for link in estate.links}
+        for line in continuity.lines:
+            if links is not None and line.id not in links:
+                decoder.fault_at(("lines", line.id), f"the estate has no link '{line.id}'", nearest(line.id, links))
 
     return read_document(text, Continuity, file=file, what="objectives", check=check)
 

@@ -65,6 +65,22 @@ OF_R11: Final = frozenset(
 )
 
 
+class LineTerms(msgspec.Struct, frozen=True):
+    """What is set up on a line for recovery (R17).
+
+    Attributes:
+        id: the link, as the estate names it.
+        reserved_bps: bandwidth that is kept for copies, whatever else is sent.
+        tls: the version that was seen on it, such as ``1.3``; a plain text.
+        gain: bytes protected for each byte sent, as measured with real checkpoints (deduplication and compression together).
+    """
+
+    id: str
+    reserved_bps: BitsPerSecond | None = None
+    tls: Annotated[str, msgspec.Meta(pattern=r"^1\.[0-9]$")] | None = None
+    gain: Annotated[float, msgspec.Meta(ge=1)] | None = None
+
+
 class Tariff(msgspec.Struct, frozen=True):
     """Prices, in the currency of the file.
 

@@ -45,6 +45,10 @@ class Book:
         """Those of them that nobody gave."""
         return tuple(one for one in self.used if one.origin is Origin.GUESS)
 
+    def inputs(self, *names: str) -> tuple[Input, ...]:
+        """Those of the used numbers, for a finding that rests on them."""
+        return tuple(one for one in self.used if one.name in names)
+
     def price(self, name: str) -> float:
         """A price, in the file's currency."""
         return self._number("prices", name, getattr(self._continuity.prices, name), self.currency + _UNITS[f"prices.{name}"])
