@@ -20,9 +20,15 @@ from bridgehead.ports.vaults import Vaults
 from bridgehead.recovery.actions.bubble import CloseBubble, FaultsHit, OpenBubble, StartInBubble, StrikeJob
 from bridgehead.recovery.actions.fencing import RaiseFence
 from bridgehead.recovery.actions.jobs import StartJob, StopJob
+from bridgehead.recovery.actions.losing import ConfirmLoss, MeasureLoss
+from bridgehead.recovery.actions.milestones import ProbeReplication, ReachMilestone
+from bridgehead.recovery.actions.promotion import PromoteStandby
 from bridgehead.recovery.actions.proving import ProveNewest
+from bridgehead.recovery.actions.ramping import RampTraffic
 from bridgehead.recovery.actions.replication import Precopy, Replicate
+from bridgehead.recovery.actions.running import ClearJobs, EnsureJob
 from bridgehead.recovery.actions.services import DrainTraffic, ShiftTraffic, StartService
+from bridgehead.recovery.actions.takeover import CloseSite, TakeOver
 from bridgehead.recovery.actions.training import Hold, ReleaseTarget, Standby
 from bridgehead.runbook.action import Action
 
@@ -51,6 +57,16 @@ ACTIONS: tuple[type[Any], ...] = (
     StrikeJob,
     FaultsHit,
     CloseBubble,
+    ConfirmLoss,
+    TakeOver,
+    PromoteStandby,
+    EnsureJob,
+    RampTraffic,
+    ReachMilestone,
+    CloseSite,
+    ClearJobs,
+    MeasureLoss,
+    ProbeReplication,
 )
 
 
