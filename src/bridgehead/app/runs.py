@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridgehead.app.home import Home
 from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, Permanent, PortError
-from bridgehead.kernel.ids import Person, RunId, StepId
+from bridgehead.kernel.ids import Person, RunId, SiteId, StepId
 from bridgehead.model import event as ev
 from bridgehead.model.runbook import ApprovalStep, Runbook, TaskStep
 from bridgehead.ports.journal import DriverIdentity, Entry, Journal
@@ -71,12 +71,14 @@ def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engi
     """
     from bridgehead.app import wiring
     from bridgehead.drivers.system import SystemClock, this_driver
+    from bridgehead.recovery.agreement import differences
     from bridgehead.runbook.engine import Engine
 
     journal = journal_of(home, run)
     first = entries_of(home, run, journal=journal)[0].event
     assert isinstance(first, ev.RunOpened)
     ports = wiring.connect(first.estate)
+    vault_sites = [SiteId(site) for site, connected in first.estate["sites"].items() if "vault" in connected]
     engine = Engine(
         journal,
         actions=wiring.actions(ports),
@@ -84,6 +86,7 @@ def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engi
         clock=SystemClock(),
         driver=this_driver(),
         upkeep=lambda: keep_weights(ports),
+        compare=lambda state, epoch: differences(state, epoch, ports, vault_sites=vault_sites),
         watcher=watcher,
     )
     on_engine(engine)

@@ -230,6 +230,8 @@ def _waits_for(state: st.RunState, steps: tuple[StepView, ...], driver: str) -> 
             return []
         case st.NeedsPerson():
             stuck = [(step_id, state.steps[step_id]) for step_id in state.plan.steps]
+            if state.mode.differences:
+                return [f"a person who finds out why: {text}" for text in state.mode.differences]
             people = [f"a person, at step '{name}': {_sentences(now.instruction)}" for name, now in stuck if isinstance(now, st.Stuck)]
             return people + _later([step.id for step in steps if step.state in ("to-undo", "undoing", "assigned (undo)")])
         case st.OnHold(since_s=since_s, direction=direction):
@@ -268,6 +270,12 @@ def _verbs(state: st.RunState, driver: str, home_option: str) -> list[str]:
         case st.OnHold(direction=direction):
             back = "go on rolling back" if isinstance(direction, st.Backward) else "roll back"
             return [command("run resume", comment="go on"), command("run abort", comment=back)]
+        case st.NeedsPerson(differences=differences) if differences:
+            return [
+                command("run resume", comment="go on all the same, from what this journal tells"),
+                command("run abort", comment="end the run here; nothing is touched, and you take over by hand"),
+                "bridgehead journal import FILE  # when there is a newer copy of the journal",
+            ]
         case st.NeedsPerson():
             return [
                 command("run resume", comment="when you have done that: the undo looks again and goes on"),

@@ -217,6 +217,12 @@ class Noticed(_Base, frozen=True, tag="noticed"):
     text: str
 
 
+class WorldDiffers(_Base, frozen=True, tag="world-differs"):
+    """What is seen cannot have come of what this journal tells: it was restored from an old copy, or somebody else acted (J09)."""
+
+    differences: list[str]
+
+
 class Paused(_Base, frozen=True, tag="paused"):
     """An operator holds the run."""
 
@@ -265,6 +271,7 @@ Event = (
     | Frozen
     | Paged
     | Noticed
+    | WorldDiffers
     | Paused
     | Resumed
     | AbortAsked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
@@ -50,6 +50,10 @@ class Vaults(Protocol):
 
     def fences(self, workload: WorkloadId, *, site: SiteId) -> tuple[Fence, ...]:
         """All fences that are recorded at this site, oldest first."""
+        ...
+
+    def newest_driver(self, run: RunId, *, site: SiteId) -> Epoch:
+        """The newest driving epoch with which this site's vault was changed for a run; 0 when it never was (J09, J13)."""
         ...
 
     def cast(self, ballot: Ballot, *, site: SiteId, stamp: Stamp) -> tuple[Ballot, ...]:

@@ -20,6 +20,7 @@ from bridgehead.runbook.turning import has_undo, resumed_after_hold, turned_back
 
 WORDS = (ev.Approved, ev.Rejected, ev.TaskSignedOff, ev.Paused, ev.Resumed, ev.AbortAsked)
 """What people write into a journal, whether or not a driver lives."""
+WAIT_FOR_OPERATOR = "WAIT_FOR_OPERATOR"
 
 
 def fold(events: Iterable[ev.Event]) -> st.RunState:
@@ -98,7 +99,7 @@ def apply(state: st.RunState, event: ev.Event) -> st.RunState:
             return turned_back(state, event.reason, event.at_s)
         case ev.GateJudged() | ev.Noticed():
             return state
-        case ev.Frozen() | ev.Paused() | ev.Resumed() | ev.AbortAsked() | ev.RunEnded():
+        case ev.WorldDiffers() | ev.Frozen() | ev.Paused() | ev.Resumed() | ev.AbortAsked() | ev.RunEnded():
             return _mode(state, event)
         case _:
             assert_never(event)
@@ -227,13 +228,16 @@ def _stuck(state: st.RunState, event: ev.StepStuck) -> st.RunState:
     return msgspec.structs.replace(state, mode=st.NeedsPerson(event.at_s, f"{event.step}: {event.reason}"))
 
 
-def _mode(state: st.RunState, event: ev.Frozen | ev.Paused | ev.Resumed | ev.AbortAsked | ev.RunEnded) -> st.RunState:
+def _mode(state: st.RunState, event: ev.WorldDiffers | ev.Frozen | ev.Paused | ev.Resumed | ev.AbortAsked | ev.RunEnded) -> st.RunState:
     mode = state.mode
     match event, mode:
         case ev.RunEnded(), _:
             return msgspec.structs.replace(state, mode=st.Ended(event.at_s, event.verdict, event.reason))
         case _, st.Ended():
             return state
+        case ev.WorldDiffers(differences=differences), st.Forward() | st.Backward() | st.OnHold():
+            reason = f"{WAIT_FOR_OPERATOR}: the world is not as this journal tells: {'; '.join(differences)}"
+            return msgspec.structs.replace(state, mode=st.NeedsPerson(event.at_s, reason, tuple(differences), mode))
         case ev.Frozen(), st.Forward():
             kind = "gate" if isinstance(state.plan.steps[event.step], GateStep) else "step"
             return msgspec.structs.replace(state, mode=st.OnHold(event.at_s, f"{kind} {event.step}", event.reason, True, mode))
@@ -241,6 +245,8 @@ def _mode(state: st.RunState, event: ev.Frozen | ev.Paused | ev.Resumed | ev.Abo
             return msgspec.structs.replace(state, mode=st.OnHold(event.at_s, event.by, event.reason, False, mode))
         case ev.Resumed(), st.OnHold():
             return resumed_after_hold(state, mode, event.at_s)
+        case ev.Resumed(), st.NeedsPerson(before=before) if before is not None:
+            return msgspec.structs.replace(state, mode=before, accepted=mode.differences)
         case ev.Resumed(), st.NeedsPerson():
             return unstuck(state, mode, event.at_s)
         case ev.AbortAsked(), st.Forward() | st.OnHold(direction=st.Forward()):

@@ -72,6 +72,8 @@ class Engine:
         workers: upper bound of calls at a time.
         upkeep: called about every second while the run is driven; puts outside things right that are not a step's business, such as
             weights that a proxy lost, and returns what it noticed, for the ledger. Raises port errors only.
+        compare: called once at each take-over, with the state before it and the new epoch: how the world differs from what the journal can
+            have brought about (J09). Any difference that no person knows of stops the run before anything is done. Must not raise.
         watcher: told of every batch of events with the state after it (progress display, metrics); must not raise.
     """
 
@@ -85,6 +87,7 @@ class Engine:
         driver: DriverIdentity,
         workers: int = 8,
         upkeep: Callable[[], list[str]] = list,
+        compare: Callable[[st.RunState, Epoch], list[str]] = lambda state, epoch: [],
         watcher: Watcher = lambda state, events: None,
     ) -> None:
         self._journal = journal
@@ -94,6 +97,7 @@ class Engine:
         self._driver = driver
         self._workers = workers
         self._upkeep = upkeep
+        self._compare = compare
         self._watcher = watcher
         self._stop_asked = False
 
@@ -166,8 +170,12 @@ class _Drive:
         self._ahead_s = max(0.0, self._state.last_s - clock.now_s())
         driver = f"{self._engine._driver.host}/{self._engine._driver.pid}"
         if not isinstance(self._state.mode, st.Ended):
+            before = self._state
             # However many words come in between: without this event the epoch of the dead driver would still be in force.
             while not self._append([ev.DriverTook(self._now_s(), self._epoch, driver)]):
+                pass
+            differences = self._engine._compare(before, self._epoch)
+            while set(differences) - set(self._state.accepted) and not self._append([ev.WorldDiffers(self._now_s(), differences)]):
                 pass
         chores = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
         pool = ThreadPoolExecutor(max_workers=self._engine._workers, thread_name_prefix="step")

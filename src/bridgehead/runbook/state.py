@@ -182,10 +182,17 @@ class OnHold(msgspec.Struct, frozen=True, tag="on-hold"):
 
 
 class NeedsPerson(msgspec.Struct, frozen=True, tag="needs-person"):
-    """A step is Stuck: nothing new starts."""
+    """A step is Stuck, or the world differs from the journal: nothing new starts.
+
+    Attributes:
+        differences: how the world differs; empty when a step is stuck.
+        before: what goes on when a person says so in spite of the differences.
+    """
 
     since_s: float
     reason: str
+    differences: tuple[str, ...] = ()
+    before: Forward | Backward | OnHold | None = None
 
 
 class Abandoning(msgspec.Struct, frozen=True, tag="abandoning"):
@@ -274,6 +281,8 @@ class RunState(msgspec.Struct, frozen=True):
     last_s: float
     driven_s: float
     undoes: RunId | None = None
+    accepted: tuple[str, ...] = ()
+    """Differences between world and journal that a person knows of."""
 
 
 def with_step(state: RunState, step_id: StepId, step: StepState) -> RunState:

@@ -265,7 +265,10 @@ class VaultsSuite:
         """Every effect, at a site that has seen the new driver; the new one and other runs go on."""
         snapshot = self.write(vaults, self.source, step=10, epoch=0)
         new, old = stamp(epoch=2), stamp(epoch=1)
+        assert vaults.newest_driver(new.run, site=self.target) == 0
         self.copy(vaults, snapshot, by=new)
+        assert vaults.newest_driver(new.run, site=self.target) == 2
+        assert vaults.newest_driver(RunId("run-2"), site=self.target) == 0
         with pytest.raises(Conflict):
             vaults.replicate(snapshot, source=self.source, target=self.target, budget_s=1.0, stamp=old)
         with pytest.raises(Conflict):

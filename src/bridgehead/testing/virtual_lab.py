@@ -226,5 +226,7 @@ def describe(event: ev.Event) -> str:
             return tag
         case ev.Noticed():
             return f"{tag}: {event.text}"
+        case ev.WorldDiffers():
+            return f"{tag}: {'; '.join(event.differences)}"
         case _:
             return f"{tag} {event.step}"

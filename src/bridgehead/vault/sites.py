@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from bridgehead.kernel.errors import NotFound, Permanent, PortError
-from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
 from bridgehead.vault.layout import receipt_key
 from bridgehead.vault.replicate import Pace, replicate
-from bridgehead.vault.stamps import accept
+from bridgehead.vault.stamps import accept, newest_driver
 from bridgehead.vault.vault import Vault
 
 
@@ -103,6 +103,10 @@ class SiteVaults:
     def fences(self, workload: WorkloadId, *, site: SiteId) -> tuple[Fence, ...]:
         """See the port."""
         return self._at(site).fences(workload)
+
+    def newest_driver(self, run: RunId, *, site: SiteId) -> Epoch:
+        """See the port."""
+        return newest_driver(self._at(site).place.objects, run)
 
     def cast(self, ballot: Ballot, *, site: SiteId, stamp: Stamp) -> tuple[Ballot, ...]:
         """See the port."""

@@ -6,7 +6,7 @@ import msgspec
 
 from bridgehead.drivers.world.calls import Calls
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
-from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
@@ -63,6 +63,11 @@ class WorldVaults:
         """See the port."""
         vault = self._vault(site)
         return self._calls.read("vaults.fences", site, lambda: tuple(vault.fences.get(workload, ())))
+
+    def newest_driver(self, run: RunId, *, site: SiteId) -> Epoch:
+        """See the port."""
+        self._vault(site)
+        return self._calls.read("vaults.newest_driver", site, lambda: self._calls.world.seen_epochs.get((f"vault@{site}", run), Epoch(0)))
 
     def cast(self, ballot: Ballot, *, site: SiteId, stamp: Stamp) -> tuple[Ballot, ...]:
         """See the port."""
