@@ -25,6 +25,7 @@ app = cyclopts.App(
     print_error=False,
 )
 app.command("bridgehead.cli.demo:demo", name="demo", help="Move a training job and an inference service between two sites on this machine.")
+app.command("bridgehead.cli.lab:app", name="lab", help="Set up two Slurm sites with real servers on this machine, and break them.")
 app.command("bridgehead.cli.run:app", name="run", help="Start, watch and steer runs of runbooks.")
 app.command("bridgehead.cli.controller:app", name="controller", help="Stand by and drive every run that nobody drives.")
 app.command("bridgehead.cli.ledger:app", name="ledger", help="Show and verify what happened.")
@@ -37,6 +38,7 @@ app.command("bridgehead.cli.cost:cost", name="cost", help="Say what a plan costs
 app.command("bridgehead.cli.simulate:simulate", name="simulate", help="Play a plan many times under hazards: what to expect.")
 app.command("bridgehead.cli.watch:app", name="watch", help="Say whether everything could be recovered now, and warn before it cannot.")
 app.command("bridgehead.cli.watch:status", name="status", help="Show whether everything could be recovered; --watch goes on.")
+app.command("bridgehead.cli.objectives:app", name="objectives", help="Check and price what must hold after a disaster.")
 app.command("bridgehead.cli.estate:app", name="estate", help="Check, show and compare estate files.")
 app.command("bridgehead.cli.example:app", name="example", help="Write generated estates and policies to try things with.")
 app.command("bridgehead.cli.lint:app", name="runbook", help="Check runbook files.")

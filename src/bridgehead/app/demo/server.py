@@ -171,13 +171,13 @@ async def _question(request: web.Request) -> Question:
     return question
 
 
-async def serve(server: Server, *, port: int, port_file: Path | None, load: Callable[[], None], drain_s: float) -> None:
-    """Listen on loopback, load, serve until SIGTERM, finish what is open (for at most ``drain_s``)."""
+async def serve(server: Server, *, host: str, port: int, port_file: Path | None, load: Callable[[], None], drain_s: float) -> None:
+    """Listen, load, serve until SIGTERM, finish what is open (for at most ``drain_s``)."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     runner = web.AppRunner(server.app(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, host, port)
     await site.start()
     if port_file is not None:
         temporary = port_file.with_name(port_file.name + ".tmp")
@@ -202,7 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bridgehead.app.demo.server", description=main.__doc__)
     parser.add_argument("--site", required=True)
     parser.add_argument("--service", required=True)
-    parser.add_argument("--port", type=int, default=0, help="on loopback; 0 takes a free one, see --port-file")
+    parser.add_argument("--host", default="127.0.0.1", help="where it listens; there is no login")
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one, see --port-file")
     parser.add_argument("--port-file", type=Path, help="gets the port once it answers")
     parser.add_argument("--vault", type=Path, required=True, help="directory of the site's vault")
     parser.add_argument("--snapshot", required=True, help="the snapshot to serve")
@@ -218,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def load() -> None:
             server.load(asked.vault, SnapshotId(asked.snapshot), warm_up=asked.warm_up)
 
-        await serve(server, port=asked.port, port_file=asked.port_file, load=load, drain_s=asked.drain_s)
+        await serve(server, host=asked.host, port=asked.port, port_file=asked.port_file, load=load, drain_s=asked.drain_s)
 
     asyncio.run(run())
 

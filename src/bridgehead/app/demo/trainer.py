@@ -44,7 +44,7 @@ def train(session: Session, *, site: str, seed: int, until: int, pace_per_s: flo
     learner: Learner = Learner.fresh(seed=seed) if state is None else Learner.from_state(state, seed=seed)
     losses.parent.mkdir(parents=True, exist_ok=True)
     with losses.open("ab", buffering=0) as log:
-        for step in _paced(session.steps(until), pace_per_s):
+        for step in paced(session.steps(until), pace_per_s):
             loss = learner.step(step, tokens)
             log.write(msgspec.json.encode(LossLine(step, loss, time.time(), site)) + b"\n")
             if session.should_checkpoint(step):
@@ -53,7 +53,7 @@ def train(session: Session, *, site: str, seed: int, until: int, pace_per_s: flo
                 break
 
 
-def _paced(steps: Iterator[int], pace_per_s: float) -> Iterator[int]:
+def paced(steps: Iterator[int], pace_per_s: float) -> Iterator[int]:
     """At most ``pace_per_s`` steps a second (0: as fast as it goes). The first comes at once; lost time is not caught up."""
     due_s = time.monotonic()
     for step in steps:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +14,15 @@ import msgspec
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import SiteId
 from bridgehead.testing.lab import needs, network, servers
-from bridgehead.testing.lab.namespaces import end_members, spawn
+from bridgehead.testing.lab.namespaces import end, end_members, spawn
 from bridgehead.testing.lab.record import CONTROLLER, HUB, PLACES, SITES, WITNESS, Cut, LabFolder, LabRecord, Started, new_record
 
 DATA_OUTSIDE: Final = "/var/tmp/bridgehead-lab-{id}"
 """Files of programs that do not run as root."""
 
 
+PATIENCE_S: Final = 60.0
+"""How long a program that was asked to end may take: clients wait for their open requests."""
 Change = Callable[[tuple[Cut, ...], Cut], tuple[Cut, ...]]
 
 
@@ -99,21 +102,31 @@ class Lab:
             left = tuple(one for one in record.processes if one.place != site)
             started = self._start(record, site)
             self.folder.write(
-                msgspec.structs.replace(
-                    record, killed=tuple(one for one in record.killed if one != site), processes=(*left, *started)
-                )
+                msgspec.structs.replace(record, killed=tuple(one for one in record.killed if one != site), processes=(*left, *started))
             )
 
-    def run(self, place: str, name: str, command: Sequence[str], *, env: dict[str, str] | None = None, address: str = "") -> Started:
-        """Start a program at a place, recorded like a server. Raises BAD_USAGE."""
+    def run(self, place: str, name: str, command: Sequence[str], *, env: Mapping[str, str] | None = None) -> Started:
+        """Start a program at a place; it is ended with the lab, if not before. Raises BAD_USAGE."""
         with self.folder.locked("start a program"):
             record = self.record
             if place not in PLACES:
                 raise _no_place(place, "start a program", PLACES)
             log = self.folder.log / f"{name}-{place}.log"
-            started = spawn(record.namespace(place), command, name=name, place=place, log=log, env=env, address=address)
-            self.folder.write(msgspec.structs.replace(record, processes=(*record.processes, started)))
+            started = spawn(record.namespace(place), command, name=name, place=place, log=log, env=env)
+            self.folder.write(msgspec.structs.replace(record, programs=(*record.programs, started)))
             return started
+
+    def end_program(self, name: str) -> None:
+        """Ask a program that ``run`` started to end (SIGTERM), and wait. Raises BAD_USAGE for another name, Transient when it stays."""
+        with self.folder.locked("end a program"):
+            record = self.record
+            mine = [one for one in record.programs if one.name == name]
+            if not mine:
+                raise _no_place(name, "end a program", [one.name for one in record.programs])
+            for one in mine:
+                end(one, within_s=PATIENCE_S)
+            left = tuple(one for one in record.programs if one.name != name)
+            self.folder.write(msgspec.structs.replace(record, programs=left))
 
     def _made(self, options: LabOptions) -> LabRecord:
         self.folder.log.mkdir(exist_ok=True)
@@ -163,6 +176,8 @@ class Lab:
                 elif path != self.folder.file:
                     path.unlink()
         self.folder.file.unlink()
+        with contextlib.suppress(OSError):
+            self.folder.root.rmdir()
         return ended
 
     def _refuse_second(self, tried: str) -> None:
@@ -176,7 +191,7 @@ class Lab:
                 + ("" if record.ready else ", which did not come to its end"),
                 remedy=f"`bridgehead lab down --dir {self.folder.root}` ends it; or name another --dir.",
             )
-        if any(self.folder.root.glob("[!l]*")):
+        if any(path.name != "lab.lock" for path in self.folder.root.iterdir()):
             raise BridgeheadError(
                 ErrorCode.BAD_USAGE,
                 tried=tried,

@@ -107,6 +107,22 @@ def end_members(namespace: str) -> int:
     return len(ended)
 
 
+def end(started: Started, *, within_s: float) -> None:
+    """Ask exactly this process to end (SIGTERM) and wait. Raises Transient when it stays; no effect when it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(started.pid)
+        try:
+            if started.alive:
+                signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        finally:
+            os.close(descriptor)
+    deadline_s = time.monotonic() + within_s
+    while started.alive:
+        if time.monotonic() > deadline_s:
+            raise Transient(f"it does not end within {within_s:g} s", tried="end a program", subject=started.name, remedy="See its log.")
+        time.sleep(0.05)
+
+
 def _lives_in(pid: int, namespace: os.stat_result) -> bool:
     try:
         found = os.stat(f"/proc/{pid}/ns/net")

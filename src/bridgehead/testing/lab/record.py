@@ -66,8 +66,13 @@ class LabRecord(msgspec.Struct, frozen=True):
         boot: the boot of the machine in which it was made.
         up: pid and start of the process that made it.
         net: the first three numbers of its addresses.
-        ready: ``up`` came to its end.
+        lines: the line of each place to the hub.
+        processes: relays and servers.
+        programs: what was started at the lab's places later, such as clients.
+        cuts: partitions in force.
+        killed: places that were killed and not revived.
         places: folders outside of the lab's own, removed with it.
+        ready: ``up`` came to its end.
     """
 
     id: str
@@ -77,9 +82,9 @@ class LabRecord(msgspec.Struct, frozen=True):
     net: str
     lines: dict[str, Line] = {}
     processes: tuple[Started, ...] = ()
+    programs: tuple[Started, ...] = ()
     cuts: tuple[Cut, ...] = ()
     killed: tuple[str, ...] = ()
-    ports: dict[str, int] = {}
     places: tuple[str, ...] = ()
     ready: bool = False
 
@@ -137,7 +142,9 @@ class LabFolder:
 
     @contextlib.contextmanager
     def locked(self, tried: str) -> Iterator[None]:
-        """Nobody else changes the lab meanwhile. Raises LAB_BUSY, naming who does."""
+        """Nobody else changes the lab meanwhile. Raises LAB_BUSY, naming who does; BAD_USAGE when the folder is not there."""
+        if not self.root.is_dir():
+            self.require()
         descriptor = os.open(self.root / "lab.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:

@@ -145,7 +145,7 @@ def _start_prometheus(record: LabRecord, folder: LabFolder) -> Started:
     place, address = folder.site(HUB), f"{hub_address(record)}:{PROMETHEUS_PORT}"
     every = f"{round(SCRAPE_S * 1000)}ms"
     jobs = {
-        "clients": [f"{hub_address(record)}:{CLIENTS_PORT}"],
+        "clients": [f"127.0.0.1:{CLIENTS_PORT}"],
         "backends": [f"{record.lines[site].address}:{BACKEND_PORT}" for site in SITES],
     }
     config = {

@@ -1,0 +1,87 @@
+"""Jobs of the lab's work: a training of two ranks and a server of its model at either site, and clients that check every answer."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from bridgehead.app.demo.commands import QUIET
+from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, WorkloadId
+from bridgehead.ports.scheduler import JobSpec
+from bridgehead.testing.lab.record import HUB, LabFolder, LabRecord
+from bridgehead.testing.lab.servers import BACKEND_PORT, CLIENTS_PORT, PROXY_PORT, SERVICE
+
+TRAINING: Final = WorkloadId("lm")
+MODEL: Final = WorkloadId("chat-model")
+"""What is served: the state of an earlier training, kept in the vaults under its own name."""
+RANKS: Final = 2
+SEED: Final = 1
+NEVER: Final = 1_000_000
+MODEL_PLACE: Final = "{snapshot}"
+"""In recovery files: the snapshot that is served, whichever it is then."""
+
+
+def trainer_name(site: SiteId) -> JobName:
+    """The training's job at a site."""
+    return JobName(f"lm-{site}")
+
+
+def backend_name(site: SiteId) -> JobName:
+    """The server's job at a site."""
+    return JobName(f"chat-{site}")
+
+
+def losses_of(folder: LabFolder, job: JobName) -> str:
+    """Where a trainer logs a line for each step."""
+    return str(folder.log / f"{job}.losses.jsonl")
+
+
+def trainer(folder: LabFolder, site: SiteId, *, pace_per_s: float, save_every: int, standby: bool = False) -> JobSpec:
+    """The training at a site."""
+    name = trainer_name(site)
+    command = (
+        sys.executable, "-m", "bridgehead.app.demo.ranks",
+        "--ranks", str(RANKS),
+        "--seed", str(SEED),
+        "--until", str(NEVER),
+        "--pace", str(pace_per_s),
+        "--losses", losses_of(folder, name),
+    )  # fmt: skip
+    env = {
+        **QUIET,
+        "BRIDGEHEAD_VAULT": str(folder.site(site) / "vault"),
+        "BRIDGEHEAD_WORKLOAD": TRAINING,
+        "BRIDGEHEAD_SITE": site,
+        "BRIDGEHEAD_CONTROL": str(folder.site(site) / "control" / name),
+        "BRIDGEHEAD_STANDBY": "1" if standby else "0",
+        "BRIDGEHEAD_SAVE_EVERY_STEPS": str(save_every),
+    }
+    return JobSpec(name=name, command=command, env=env, grace_s=10.0)
+
+
+def backend(record: LabRecord, folder: LabFolder, site: SiteId, snapshot: SnapshotId | str) -> JobSpec:
+    """The server at a site."""
+    command = (
+        sys.executable, "-m", "bridgehead.app.demo.server",
+        "--site", site,
+        "--service", SERVICE,
+        "--host", record.lines[site].address,
+        "--port", str(BACKEND_PORT),
+        "--vault", str(folder.site(site) / "vault"),
+        "--snapshot", snapshot,
+    )  # fmt: skip
+    return JobSpec(name=backend_name(site), command=command, env=QUIET, grace_s=20.0)
+
+
+def clients(record: LabRecord, folder: LabFolder, site: SiteId, snapshot: SnapshotId, *, rate_per_s: float) -> tuple[str, ...]:
+    """The clients, who stand at the hub; ``site``: whose vault tells them what a right answer is."""
+    return (
+        sys.executable, "-m", "bridgehead.app.demo.load",
+        "--url", f"http://{record.net}.2:{PROXY_PORT}",
+        "--vault", str(folder.site(site) / "vault"),
+        "--snapshot", snapshot,
+        "--metrics-port", str(CLIENTS_PORT),
+        "--rate", str(rate_per_s),
+        "--seed", str(SEED),
+        "--out", str(folder.site(HUB) / "clients"),
+    )  # fmt: skip
