@@ -50,6 +50,7 @@ def built(kind: type[msgspec.Struct]) -> hs.SearchStrategy[typing.Any]:
         "intent_epoch": hs.none() | hs.integers(1, 9), "samples": hs.sampled_from([(), (SAMPLE,)]),
         "approved_by": hs.sampled_from([(), ("ann",), ("ann", "bob o'neill")]), "rejected_by": hs.none(),
         "direction": hs.just(st.Forward()) | hs.builds(st.Backward, texts), "verdict": hs.sampled_from(ev.Verdict),
+        "differences": hs.sampled_from([(), ("site-b is at epoch 4",)]), "before": hs.just(st.Forward()) | hs.builds(st.Backward, texts),
     }  # fmt: skip
     types = typing.get_type_hints(kind)
     fields = {name: named[name] if name in named else values[types[name]] for name in kind.__struct_fields__}
