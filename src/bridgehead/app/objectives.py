@@ -1,4 +1,4 @@
-"""Objectives: read an estate and its objectives file, say what contradicts, what is missing and what it costs (R1, R2, R3, R5, R8, R11, R17)."""
+"""Objectives: read an estate and its objectives file, say what contradicts, what lacks, what it costs (R1 to R3, R5, R8, R11, R17)."""
 
 from __future__ import annotations
 

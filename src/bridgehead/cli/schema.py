@@ -13,7 +13,7 @@ app = App(name="schema", help="Print JSON Schemas for editors.")
 
 
 @app.default
-def schema(kind: Literal["estate", "policy", "plan", "hazards", "runbook"], /) -> int:
+def schema(kind: Literal["estate", "policy", "plan", "hazards", "objectives", "runbook"], /) -> int:
     """Print the JSON Schema of a kind of file.
 
     Args:
@@ -22,6 +22,7 @@ def schema(kind: Literal["estate", "policy", "plan", "hazards", "runbook"], /) -
     from bridgehead.app.wiring import action_params, driver_options
     from bridgehead.model.estatefile import estate_schema
     from bridgehead.model.hazards import hazards_schema
+    from bridgehead.model.objectivefile import objectives_schema
     from bridgehead.model.plan import plan_schema
     from bridgehead.model.policy import policy_schema
     from bridgehead.runbook.language import runbook_schema
@@ -35,6 +36,8 @@ def schema(kind: Literal["estate", "policy", "plan", "hazards", "runbook"], /) -
             document = plan_schema()
         case "hazards":
             document = hazards_schema()
+        case "objectives":
+            document = objectives_schema()
         case "runbook":
             document = runbook_schema(action_params())
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

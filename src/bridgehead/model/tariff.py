@@ -56,13 +56,12 @@ TERMS: Final = {
 """R11 says 100 % and 20 % of standby, 30 minutes and 15 %; hours of labour, and times where nothing stands by, are guesses."""
 OF_R11: Final = frozenset(
     {
-        (Pattern.ACTIVE_ACTIVE, "standby"),
+        *((pattern, name) for pattern in Pattern for name in ("standby", "overhead")),
         (Pattern.ACTIVE_ACTIVE, "provision"),
-        (Pattern.ACTIVE_PASSIVE, "standby"),
         (Pattern.ACTIVE_PASSIVE, "provision"),
-        (Pattern.CROSS_CLOUD, "overhead"),
     }
 )
+"""What is no guess: R11 gives it, or it is what the pattern means."""
 
 
 class LineTerms(msgspec.Struct, frozen=True):

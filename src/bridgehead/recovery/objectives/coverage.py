@@ -67,7 +67,7 @@ class Question(msgspec.Struct, frozen=True):
         if after is None:
             return Price(None, currency, f"no pattern is sure to meet {asked}")
         more = after - (before or 0.0)
-        return Price(round(max(0.0, more), 2), currency, f"{asked} for {thing.id} alone", guess=bool(self.market.book.guesses))
+        return Price(round(max(0.0, more), 2), currency, f"{asked} for {thing.id} alone", guess=bool(self.market.book.guesses), more=True)
 
 
 def coverage(asked: Question) -> Iterator[ObjectiveFinding]:
@@ -139,7 +139,7 @@ def _laws(need: Need, subject: str, objective: Objective, asked: Question) -> It
             yield judge.holds(True, f"{law.source} asks {time_words(law.value_s)}, which counts", remedy="")
             continue
         text = f"{which.upper()} {time_words(own.value_s)}; {law.source} asks {time_words(law.value_s)}"
-        yield judge.at_most(own.value_s, law.value_s, "s", text, remedy=remedy, price=_extra(price))
+        yield judge.at_most(own.value_s, law.value_s, "s", text, remedy=remedy, price=price)
 
 
 def _classes(need: Need, subject: str, objective: Objective, asked: Question) -> Iterator[ObjectiveFinding]:
@@ -154,11 +154,7 @@ def _classes(need: Need, subject: str, objective: Objective, asked: Question) ->
         judge = Judge(CLASS, subject, state=which.upper()).bound(which.upper(), own, "").bound("class", limit, "")
         text = f"{which.upper()} {time_words(own.value_s)}; {limit.source} asks {time_words(limit.value_s)}"
         price = asked.price_of(need.id, **{f"{which}_s": limit.value_s})
-        yield judge.at_most(own.value_s, limit.value_s, "s", text, remedy="tighten it, or give another class", price=_extra(price))
-
-
-def _extra(price: Price) -> Price:
-    return msgspec.structs.replace(price, what=f"more: {price.what}") if price.month is not None else price
+        yield judge.at_most(own.value_s, limit.value_s, "s", text, remedy="tighten it, or give another class", price=price)
 
 
 def _year(need: Need, subject: str, objective: Objective, asked: Question) -> Iterator[ObjectiveFinding]:
@@ -172,9 +168,9 @@ def _year(need: Need, subject: str, objective: Objective, asked: Question) -> It
     losses = max(1.0, asked.market.book.plain("events_a_year"))
     judge.take("losses a year", losses, "", "at least one, or assumptions.events_a_year", origin=Origin.DEFAULT)
     allowed = YEAR_S * (1 - objective.availability)
-    text = f"{losses:g} of {time_words(need.rto.value_s)} a year; {objective.availability:.4%} allows {time_words(allowed)}"
+    text = f"{losses:g} of {time_words(need.rto.value_s)} a year; {objective.availability * 100:.6g} % allows {time_words(allowed)}"
     price = asked.price_of(need.id, rto_s=allowed / losses)
-    yield judge.at_most(losses * need.rto.value_s, allowed, "s", text, remedy="shorten RTO, or promise less", price=_extra(price))
+    yield judge.at_most(losses * need.rto.value_s, allowed, "s", text, remedy="shorten RTO, or promise less", price=price)
 
 
 def _again(need: Need, subject: str, asked: Question) -> ObjectiveFinding:
@@ -202,6 +198,6 @@ def _orders(asked: Question) -> Iterator[ObjectiveFinding]:
                 yield judge.unknown(f"it needs {other}, of which nobody said how long it may be gone", measurement=f"give {other} an RTO")
                 continue
             text = f"back after {time_words(upper.rto.value_s)}, and needs {other}, which may take {time_words(lower.rto.value_s)}"
-            price = _extra(asked.price_of(other, rto_s=upper.rto.value_s))
+            price = asked.price_of(other, rto_s=upper.rto.value_s)
             yield judge.at_most(lower.rto.value_s, upper.rto.value_s, "s", text, price=price,
                                 remedy=f"give {other} an RTO of at most {time_words(upper.rto.value_s)}")  # fmt: skip

@@ -35,12 +35,14 @@ class Price(msgspec.Struct, frozen=True):
         currency: its three letters.
         what: what it buys, or why there is no price.
         guess: whether a price in it is a guess.
+        more: whether it comes on top of what is paid as things are.
     """
 
     month: float | None
     currency: str
     what: str
     guess: bool = False
+    more: bool = False
 
 
 class ObjectiveFinding(Finding, frozen=True, kw_only=True):

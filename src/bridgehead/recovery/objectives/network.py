@@ -1,4 +1,4 @@
-"""Network: what recovery asks of each line between sites (R8, R17, M10.2). Whether lines are diverse is asked by the checks of assessment."""
+"""Network: what recovery asks of each line between sites (R8, R17). Whether lines are diverse is for the checks of assessment (M10.2)."""
 
 from __future__ import annotations
 

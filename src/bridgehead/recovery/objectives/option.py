@@ -102,6 +102,8 @@ def kinds_of_copy(thing: Thing, rpo_s: float, book: Book) -> tuple[bool, ...]:
         return (False,)
     if rpo_s <= 0:
         return (True,)
+    if thing.change is Change.STREAM:
+        return (False,)
     if thing.change is Change.SNAPSHOTS and rpo_s / 2 < book.seconds("step"):
         return (True,)  # no snapshot is younger than a step
     return (False, True)

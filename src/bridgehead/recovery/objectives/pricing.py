@@ -5,14 +5,14 @@ Every price is that of the cheapest set (``choice.cheapest``), so tightening nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from bridgehead.model.estate import Estate
 from bridgehead.model.finding import Input, Origin
-from bridgehead.model.objective import Bound
-from bridgehead.model.objectivefile import Continuity, Ladder
+from bridgehead.model.objective import Bound, Objective
+from bridgehead.model.objectivefile import Continuity
 from bridgehead.model.recovery import Pattern
 from bridgehead.recovery.objectives.book import Book
 from bridgehead.recovery.objectives.capacity import Capacity, capacity_of
@@ -58,7 +58,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One objective a rung tighter or looser, all others as they are.
 
     Attributes:
-        objective: its name, or the class that stands in for one.
+        objective: its name.
         which: ``rpo`` or ``rto``.
         from_s: the time as it is.
         to_s: the rung.
@@ -147,8 +147,8 @@ def price(estate: Estate, continuity: Continuity) -> Pricing:
     things = tuple(one for one in everything if speaks(one))
     anyway = sum(thing.gpus for thing in things) * market.book.price("gpu_month")
     chosen = market.cheapest(things)
-    met = tuple(thing for thing in things if thing.id not in chosen.unmet)
-    steps = tuple(_steps(market, met, continuity.ladder, chosen.month))
+    met = {thing.id for thing in things if thing.id not in chosen.unmet}
+    steps = tuple(_steps(market, estate, continuity, met, chosen.month))
     return Pricing(
         currency=continuity.currency,
         things=things,
@@ -176,38 +176,36 @@ def with_time(thing: Thing, which: str, value_s: float) -> Thing:
     return msgspec.structs.replace(thing, **{which: bound})
 
 
-def group_of(thing: Thing) -> str:
-    """The name under which it is tightened: its objective, or what stands in for one."""
-    if thing.need.objective is not None:
-        return thing.need.objective.id
-    bound = thing.need.rpo or thing.need.rto
-    return f"({bound.source})" if bound is not None else "(no objective)"
-
-
 def _rung(market: Market, things: Sequence[Thing], which: str, value_s: float) -> Rung:
     found = market.cheapest([with_time(thing, which, value_s) for thing in things])
     return Rung(value_s, None if found.unmet else found.month, found.unmet)
 
 
-def _steps(market: Market, things: Sequence[Thing], ladder: Ladder, month: float) -> list[Step]:
-    """One rung up and down for each objective that something has."""
+def _steps(market: Market, estate: Estate, continuity: Continuity, met: Collection[str], month: float) -> list[Step]:
+    """One rung up and down for each objective that something has. What others need is tightened with them."""
+    things = [thing for thing in things_of(estate, continuity) if thing.id in met]
     found = []
-    for group in sorted({group_of(thing) for thing in things}):
-        held = [thing for thing in things if group_of(thing) == group]
-        for which, rungs in (("rpo", ladder.rpo), ("rto", ladder.rto)):
-            said = [bound.value_s for thing in held if (bound := getattr(thing, which)) is not None]
+    for objective in sorted(continuity.objectives, key=lambda one: one.id):
+        held = [thing for thing in things if thing.need.objective == objective]
+        for which, rungs in (("rpo", continuity.ladder.rpo), ("rto", continuity.ladder.rto)):
+            said = [bound.value_s for thing in held if (bound := getattr(thing.need, which)) is not None]
             if not said or (which == "rpo" and all(thing.change is Change.NONE for thing in held)):
                 continue
-            least = min(said)
-            tighter = max((rung for rung in rungs if rung < least), default=None)
+            tighter = max((rung for rung in rungs if rung < min(said)), default=None)
             looser = min((rung for rung in rungs if rung > max(said)), default=None)
             for to_s in (tighter, looser):
                 if to_s is not None:
-                    other = [with_time(thing, which, to_s) if thing in held else thing for thing in things]
+                    other = [thing for thing in things_of(estate, tightened(continuity, objective, which, to_s)) if thing.id in met]
                     then = market.month(other)
                     more = None if then is None else round(then - month, 2)
-                    found.append(Step(objective=group, which=which, from_s=least, to_s=to_s, more=more))
+                    found.append(Step(objective=objective.id, which=which, from_s=min(said), to_s=to_s, more=more))
     return found
+
+
+def tightened(continuity: Continuity, objective: Objective, which: str, value_s: float) -> Continuity:
+    """The file with another time of one objective; regulations go on to count."""
+    other = msgspec.structs.replace(objective, **{f"{which}_s": value_s})
+    return msgspec.structs.replace(continuity, objectives=tuple(other if one is objective else one for one in continuity.objectives))
 
 
 def _binds(chosen: Chosen, steps: Iterable[Step], things: Sequence[Thing], currency: str) -> list[str]:
