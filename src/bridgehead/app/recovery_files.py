@@ -35,12 +35,13 @@ def _unconnected(recovery: Recovery, estate: Estate) -> Iterator[tuple[Where, st
     services = {service.id: service for service in estate.services}
     named: list[tuple[Where, str]] = [(("sites", f"[{number}]"), site) for number, site in enumerate(recovery.sites)]
     named += [(("witness",), recovery.witness)] if recovery.witness is not None else []
+    named += [(("archives", f"[{number}]"), site) for number, site in enumerate(recovery.archives)]
     for path, name in named:
         site = sites.get(name)  # type: ignore[call-overload]  # names are compared, whatever their type
         if site is None:
             yield path, f"the estate has no site '{name}'", nearest(name, list(sites))
             continue
-        wanted = ("vault",) if path == ("witness",) else ("scheduler", "vault")
+        wanted = ("scheduler", "vault") if path[0] == "sites" else ("vault",)
         for port in wanted:
             if getattr(site.connections, port) is None:
                 yield path, f"the estate does not connect the {port} of '{name}'", f"expected 'connections: {port}' of that site"

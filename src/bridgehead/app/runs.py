@@ -62,8 +62,20 @@ def start(home: Home, runbook: Runbook, connections: dict[str, Any], *, name: st
     return run
 
 
-def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engine], None] = lambda engine: None) -> st.RunState:
+def drive(
+    home: Home,
+    run: RunId,
+    *,
+    watcher: Watcher,
+    on_engine: Callable[[Engine], None] = lambda engine: None,
+    chores: Callable[[], list[str]] = list,
+    workers: int = 8,
+) -> st.RunState:
     """Drive the run in this process until it ends, needs a person, or is told to stop.
+
+    Args:
+        chores: called about every second beside the upkeep; what it returns is noted in the ledger.
+        workers: upper bound of calls at a time.
 
     Raises:
         BridgeheadError: RUN_NOT_FOUND, RUN_BUSY when another live process drives it or took it over.
@@ -85,7 +97,8 @@ def drive(home: Home, run: RunId, *, watcher: Watcher, on_engine: Callable[[Engi
         metrics=ports.metrics,
         clock=SystemClock(),
         driver=this_driver(),
-        upkeep=lambda: keep_weights(ports),
+        workers=workers,
+        upkeep=lambda: [*keep_weights(ports), *chores()],
         compare=lambda state, epoch: differences(state, epoch, ports, vault_sites=vault_sites),
         watcher=watcher,
     )

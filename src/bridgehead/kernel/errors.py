@@ -37,6 +37,7 @@ class ErrorCode(enum.StrEnum):
     RUN_STATE = "run-state"
     RUN_STUCK = "run-stuck"
     RUNBOOK_REFUSED = "runbook-refused"
+    RECOVERY_REFUSED = "recovery-refused"
     LEDGER_BROKEN = "ledger-broken"
     JOURNAL_DAMAGED = "journal-damaged"
     VAULT_DAMAGED = "vault-damaged"
@@ -77,6 +78,7 @@ TABLE: Final[dict[ErrorCode, ErrorEntry]] = {
     ErrorCode.RUN_STATE: ErrorEntry("The run is in a state that does not allow this", ExitCode.USAGE),
     ErrorCode.RUN_STUCK: ErrorEntry("The run is stuck and needs a person", ExitCode.STUCK),
     ErrorCode.RUNBOOK_REFUSED: ErrorEntry("The runbook has faults that make it unsafe to run", ExitCode.USAGE),
+    ErrorCode.RECOVERY_REFUSED: ErrorEntry("The recovery would do harm, or there is nothing to recover", ExitCode.NEGATIVE),
     ErrorCode.LEDGER_BROKEN: ErrorEntry("The ledger does not verify", ExitCode.NEGATIVE),
     ErrorCode.JOURNAL_DAMAGED: ErrorEntry("The journal cannot be read", ExitCode.INTERNAL),
     ErrorCode.VAULT_DAMAGED: ErrorEntry("The vault holds damaged data", ExitCode.NEGATIVE),

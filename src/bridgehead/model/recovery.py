@@ -267,6 +267,7 @@ class Recovery(msgspec.Struct, frozen=True):
         witness: a third site with nothing but a vault, whose word makes a majority when one of the two is lost; without it, nothing can be
             promoted while the other site's vault is out of reach (design rules 7 and 8).
         workloads: what is protected.
+        archives: further sites with a vault that holds copies: what the recovery site lacks is fetched from there.
         objectives: the file with the objectives, from the recovery file's folder.
         approvers: who approves a failover, and the cut-over of a move; nobody is asked where there are none.
         escalation: who is called when nobody answers.
@@ -279,6 +280,7 @@ class Recovery(msgspec.Struct, frozen=True):
     sites: Annotated[tuple[SiteId, ...], msgspec.Meta(min_length=2)]
     workloads: Annotated[tuple[Protected, ...], Keyed("protected workload")]
     witness: SiteId | None = None
+    archives: tuple[SiteId, ...] = ()
     objectives: str = ""
     approvers: Approvers | None = None
     escalation: tuple[Escalation, ...] = ()
@@ -347,6 +349,10 @@ def _check_sites(recovery: Recovery, decoder: Decoder) -> None:
         decoder.fault_at(
             ("witness",), f"'{recovery.witness}' is one of the sites", "expected a third place that is not lost together with either"
         )
+
+    for number, site in enumerate(recovery.archives):
+        if site in recovery.sites:
+            decoder.fault_at(("archives", f"[{number}]"), f"'{site}' is one of the sites", "expected another place with a vault")
 
 
 def _check_people(recovery: Recovery, decoder: Decoder) -> None:

@@ -92,7 +92,7 @@ def failover_runbook(plan: Failover) -> Runbook:
     sites = {case.target for case in plan.cases}
     for site in sorted(sites):
         steps.append(_serving(maker, plan, site, needs=[case.step("ready") for case in plan.cases], many=len(sites) > 1))
-    steps += protection(maker, plan.lost, plan.cases, after=[step.id for step in steps[-len(sites) :]], points=True)
+    steps += protection(maker, plan.lost, plan.cases, after=[step.id for step in steps[-len(sites) :]], points=True, since_s=plan.lost_s)
     return Runbook(plan.name, tuple(steps), description=plan.radius, pause_expires_s=LONG_PAUSE_S)
 
 

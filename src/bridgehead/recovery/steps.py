@@ -14,6 +14,7 @@ from bridgehead.model.snapshot import SnapshotInfo
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.recovery.loss import LastSeen
 
+APPROVE = StepId("approve")
 RETRY = Retry(attempts=3, backoff_s=0.5)
 LONG_PAUSE_S = 30 * 86_400.0
 """A recovery that waits for a person is not taken back because it is the weekend."""
@@ -115,11 +116,7 @@ class Maker:
         approvers = self.recovery.approvers
         if approvers is None:
             return []
-        return [
-            ApprovalStep(
-                StepId("approve"), approvers.people, approvers.answer_s, tuple(needs), quorum=approvers.quorum, text=text, title=title
-            )
-        ]
+        return [ApprovalStep(APPROVE, approvers.people, approvers.answer_s, tuple(needs), quorum=approvers.quorum, text=text, title=title)]
 
 
 def percent(share: float) -> int:

@@ -1,0 +1,236 @@
+"""Recover: what `bridgehead recover` does: look, say what it costs, make the runbook, open the run, drive it to a milestone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridgehead.app import runs
+from bridgehead.app.home import Home
+from bridgehead.app.recover_look import Seen, look, remembered_trainers, signs_of_life
+from bridgehead.app.recover_outcome import RecoveryOutcome, is_serving, outcome_of
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.kernel.ids import Person, RunId, SiteId, WorkloadId
+from bridgehead.model import event as ev
+from bridgehead.model.recovery import Recovery
+from bridgehead.model.runbook import ActionStep, Runbook
+from bridgehead.recovery.escalation import Escalator
+from bridgehead.recovery.failover import CONFIRM, Failover, failover_runbook
+from bridgehead.recovery.loss import Losses
+from bridgehead.recovery.moving import Move, move_runbook
+from bridgehead.recovery.protection import PROTECTED, Protection, protect_runbook
+from bridgehead.recovery.steps import APPROVE
+from bridgehead.runbook import state as st
+
+if TYPE_CHECKING:
+    from bridgehead.ports.switchboard import Switchboard
+    from bridgehead.runbook.engine import Engine
+
+SPARE_WORKERS = 8
+"""Beside the restores: fences, starts, ramps."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What a verb works on: the recovery file, the estate's connections, and both connected."""
+
+    recovery: Recovery
+    connections: dict[str, Any]
+    ports: Switchboard
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A runbook before anything is done.
+
+    Attributes:
+        text: what it does to whom, and what is lost, for the person who decides.
+        losses: None where nothing can be lost.
+    """
+
+    runbook: Runbook
+    text: str
+    losses: Losses | None
+    left_out: dict[WorkloadId, str]
+
+
+def setting(recovery: Path, estate: Path) -> Setting:
+    """Read both files and connect. Raises BAD_INPUT with every fault."""
+    from bridgehead.app import estate_files, preflight, recovery_files, wiring
+
+    found = estate_files.load_estate(estate)
+    file = recovery_files.load_recovery(recovery, estate=found)
+    connections = preflight.rooted(found.connections())
+    return Setting(file, connections, wiring.connect(connections))
+
+
+def propose_failover(
+    here: Setting, lost: SiteId, *, home: Home, only: Sequence[WorkloadId] = (), lost_s: float | None = None, because: str = ""
+) -> Proposal:
+    """What a failover from ``lost`` would do and lose.
+
+    Raises:
+        BridgeheadError: RECOVERY_REFUSED when the site is seen alive and nobody said why it is to be given up all the same, or when
+            nothing is there.
+    """
+    seen = look(here.ports, here.recovery, site=lost, only=only, remembered=remembered_trainers(home.folder))
+    _refuse_nothing(seen, lost)
+    signs = signs_of_life(here.ports, lost, seen.cases)
+    if signs and not because:
+        raise BridgeheadError(
+            ErrorCode.RECOVERY_REFUSED,
+            tried=f"fail over from {lost}",
+            subject=here.recovery.name,
+            happened=f"{lost} is alive: {'; '.join(signs)}",
+            remedy=f"`bridgehead recover move {lost}` loses nothing. To give it up all the same, say why: --force 'REASON'. "
+            "Nothing was done.",
+        )
+    now_s = time.time()
+    plan = Failover(_name("failover", here, lost), here.recovery, lost, seen.cases, min(lost_s or now_s, now_s), because)
+    text = f"LOST if this is done:\n{_indented(plan.losses.text)}\n{plan.radius}"
+    return Proposal(failover_runbook(plan), text, plan.losses, seen.left_out)
+
+
+def propose_move(here: Setting, source: SiteId, *, only: Sequence[WorkloadId] = ()) -> Proposal:
+    """What a planned move away from ``source`` would do. Raises RECOVERY_REFUSED when nothing is there, or it does not go to one site."""
+    seen = look(here.ports, here.recovery, site=source, only=only)
+    _refuse_nothing(seen, source)
+    target = _one_target(here, seen, source)
+    plan = Move(_name("move", here, source), here.recovery, source, target, seen.cases, time.time())
+    return Proposal(move_runbook(plan), plan.radius, None, seen.left_out)
+
+
+def propose_failback(here: Setting, home_site: SiteId, *, only: Sequence[WorkloadId] = ()) -> Proposal:
+    """What a failback to ``home_site`` would do: everything that is at home there and runs elsewhere goes back, losing nothing."""
+    seen, source = _away(here, home_site, only, verb="fail back")
+    plan = Move(_name("failback", here, home_site), here.recovery, source, home_site, seen.cases, time.time(), returned=True)
+    text = f"{plan.radius} Before that, {home_site} is closed for old writers, its zombies are ended, and only the difference is copied."
+    return Proposal(move_runbook(plan), text, None, seen.left_out)
+
+
+def propose_protect(here: Setting, returned: SiteId, *, only: Sequence[WorkloadId] = ()) -> Proposal:
+    """What protecting in the direction of ``returned`` would do."""
+    seen, _ = _away(here, returned, only, verb="protect")
+    cases = tuple(msgspec.structs.replace(case, source=case.target, target=case.source) for case in seen.cases)
+    plan = Protection(_name("protect", here, returned), here.recovery, returned, cases, time.time())
+    runbook = protect_runbook(plan)
+    return Proposal(runbook, runbook.description, None, seen.left_out)
+
+
+def open_proposal(home: Home, here: Setting, proposal: Proposal, *, name: str | None, by: str) -> RunId:
+    """Open the run. Raises as ``runs.start``."""
+    named = runs.name_for(proposal.runbook, now_s=time.time()) if name is None else name
+    return runs.start(home, proposal.runbook, here.connections, name=named, by=by)
+
+
+def open_failover(home: Home, site: SiteId) -> RunId | None:
+    """A failover from ``site`` that serves and has not ended: the lost site had not returned. The newest; None when there is none."""
+    if home.is_new:
+        return None
+    journal = home.journal()
+    for run in journal.runs():
+        try:
+            state = runs.state_of(home, run, journal=journal)
+        except BridgeheadError:
+            continue
+        last = state.plan.steps.get(PROTECTED)
+        waits = isinstance(last, ActionStep) and last.params["site"] == site and CONFIRM in state.plan.steps
+        if waits and not isinstance(state.mode, st.Ended | st.Backward) and is_serving(state):
+            return run
+    return None
+
+
+def drive(
+    home: Home,
+    here: Setting,
+    run: RunId,
+    *,
+    until_serving: bool,
+    approve_as: Person | None = None,
+    show: Callable[[st.RunState], None] = lambda state: None,
+    say: Callable[[str], None] = lambda text: None,
+    on_engine: Callable[[Engine], None] = lambda engine: None,
+) -> st.RunState:
+    """Drive it until it has ended, needs a person, or serves.
+
+    Args:
+        until_serving: leave it there: what is left waits for the lost site.
+        approve_as: gives this person's approval as soon as it is asked for.
+        say: told who is called (escalation).
+    """
+    engines: list[Engine] = []
+    escalator = Escalator(here.recovery.escalation)
+
+    def start(engine: Engine) -> None:
+        engines.append(engine)
+        on_engine(engine)
+
+    def watch(state: st.RunState, events: Sequence[ev.Event]) -> None:
+        show(state)
+        escalator.look(state)
+        if approve_as is not None and any(isinstance(event, ev.StepStarted) and event.step == APPROVE for event in events):
+            runs.approve(home, run, APPROVE, by=approve_as, comment="given with the command", yes=True)
+        frozen = isinstance(state.mode, st.OnHold) and state.mode.frozen
+        if engines and (frozen or (until_serving and is_serving(state))):
+            engines[0].stop()
+
+    def call_people() -> list[str]:
+        calls = escalator.due(time.time())
+        for text in calls:
+            say(text)
+        return calls
+
+    workers = here.recovery.streams + SPARE_WORKERS
+    return runs.drive(home, run, watcher=watch, on_engine=start, chores=call_people, workers=workers)
+
+
+def outcome(home: Home, run: RunId, *, stated: Losses | None = None) -> RecoveryOutcome:
+    """What came of a run so far. Raises RUN_NOT_FOUND."""
+    entries = runs.entries_of(home, run)
+    return outcome_of(runs.state_of(home, run), head=entries[-1].hash, stated=stated)
+
+
+def _away(here: Setting, home_site: SiteId, only: Sequence[WorkloadId], *, verb: str) -> tuple[Seen, SiteId]:
+    """What has its home at ``home_site`` and is elsewhere, and where. Raises RECOVERY_REFUSED when there is nothing, or two elsewheres."""
+    others = [site for site in here.recovery.sites if site != home_site]
+    found = {site: look(here.ports, here.recovery, site=site, only=only) for site in others}
+    cases = {site: [case for case in seen.cases if case.target == home_site] for site, seen in found.items()}
+    there = [site for site in others if cases[site]]
+    if not there:
+        raise _refused(
+            verb, home_site, f"nothing that could go to {home_site} is at {', '.join(others)}", "`bridgehead watch` shows where."
+        )
+    if len(there) > 1:
+        remedy = f"Name those of one site by --workload, one site after the other: {', '.join(there)}."
+        raise _refused(verb, home_site, f"workloads are at {' and '.join(there)}", remedy)
+    return Seen(tuple(cases[there[0]]), found[there[0]].left_out), there[0]
+
+
+def _refuse_nothing(seen: Seen, site: SiteId) -> None:
+    if not seen.cases:
+        elsewhere = "; ".join(f"{name}: {why}" for name, why in seen.left_out.items()) or "the recovery file protects nothing there"
+        raise _refused(
+            "recover", site, f"nothing that is protected is at {site} ({elsewhere})", "There is nothing to do. Check the site's name."
+        )
+
+
+def _one_target(here: Setting, seen: Seen, source: SiteId) -> SiteId:
+    targets = sorted({case.target for case in seen.cases})
+    if len(targets) > 1:
+        remedy = f"Name those of one target by --workload, one target after the other: {', '.join(targets)}."
+        raise _refused("move", source, f"the workloads have {len(targets)} targets", remedy)
+    return targets[0]
+
+
+def _refused(verb: str, site: SiteId, happened: str, remedy: str) -> BridgeheadError:
+    return BridgeheadError(ErrorCode.RECOVERY_REFUSED, tried=verb, subject=site, happened=happened, remedy=remedy)
+
+
+def _name(verb: str, here: Setting, site: SiteId) -> str:
+    return f"{verb}-{here.recovery.name}-{site}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,195 @@
+"""Look: where the protected workloads are, what can be recovered of them, and whether a site lives. Read only; all are asked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
+from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
+from bridgehead.model.recovery import Protected, Recovery
+from bridgehead.model.snapshot import SnapshotInfo
+from bridgehead.ports.scheduler import JobRunning
+from bridgehead.ports.switchboard import Switchboard
+from bridgehead.recovery.actions.losing import Watched, last_seen, sign_of_life
+from bridgehead.recovery.loss import LastSeen
+from bridgehead.recovery.quorum import fence_in_force
+from bridgehead.recovery.registers import voters
+from bridgehead.recovery.steps import Case
+
+LOOKERS = 16
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Workloads at a site, each with its way to the other one; and those that are not there, with the reason."""
+
+    cases: tuple[Case, ...]
+    left_out: dict[WorkloadId, str]
+
+
+def look(
+    ports: Switchboard,
+    recovery: Recovery,
+    *,
+    site: SiteId,
+    only: Sequence[WorkloadId] = (),
+    remembered: dict[WorkloadId, LastSeen] | None = None,
+) -> Seen:
+    """What is at ``site`` now.
+
+    Args:
+        only: these workloads; empty: all.
+        remembered: what an observer saw of trainers before the site was lost.
+
+    Raises:
+        BridgeheadError: BAD_USAGE for a site or workload that the recovery file does not name.
+        Transient: no majority of voters says who may write; nothing can be promoted then.
+    """
+    wanted = _wanted(recovery, site, only)
+    with ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="look") as pool:
+        places = list(pool.map(partial(_place, ports, recovery), wanted))
+        here = [one for one, place in zip(wanted, places, strict=True) if place == site]
+        cases = tuple(pool.map(partial(_case, ports, recovery, site, remembered or {}), here))
+    away = {one.id: f"it is at {place}" for one, place in zip(wanted, places, strict=True) if place != site}
+    return Seen(cases, away)
+
+
+def signs_of_life(ports: Switchboard, site: SiteId, cases: Iterable[Case]) -> list[str]:
+    """What was seen alive at ``site`` of these workloads; empty when nothing was."""
+    watched = [Watched(case.workload.job(site).name, serves=case.service) for case in cases]
+    with ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="look") as pool:
+        return [sign for sign in pool.map(partial(sign_of_life, ports, site), watched) if sign]
+
+
+def remembered_trainers(home: Path) -> dict[WorkloadId, LastSeen]:
+    """What observers of this home saw last of trainers: the newest report of each, whichever observer has it."""
+    from bridgehead.app.watch_memory import MemoryFolder
+
+    found: dict[WorkloadId, LastSeen] = {}
+    for file in sorted((home / "watch").glob("*/*/memory.json")):
+        for key, seen in MemoryFolder(file.parent, alone=False).read().facts.trainers.items():
+            name, value = WorkloadId(key.rpartition("@")[0]), seen.value
+            if value is not None and (name not in found or found[name].reported_s < value.reported_s):
+                found[name] = LastSeen(value.step, value.step_ended_s, value.reported_s, final=False)
+    return found
+
+
+def _wanted(recovery: Recovery, site: SiteId, only: Sequence[WorkloadId]) -> list[Protected]:
+    known = {one.id: one for one in recovery.workloads}
+    if site not in recovery.sites:
+        raise _unknown("site", site, recovery.sites)
+    for name in only:
+        if name not in known:
+            raise _unknown("workload", name, known)
+    return [one for name, one in known.items() if (not only or name in only) and site in (one.home, one.refuge)]
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> BridgeheadError:
+    return BridgeheadError(
+        ErrorCode.BAD_USAGE,
+        tried="see what is to be recovered",
+        subject=f"{kind} {name}",
+        happened=f"the recovery file has no {kind} of that name",
+        remedy=f"It has {', '.join(known)}.",
+    )
+
+
+def _place(ports: Switchboard, recovery: Recovery, one: Protected) -> SiteId:
+    """Where it is: by its fence, by its traffic, by its job; where nothing can be seen, at home."""
+    if one.computes:
+        fence = fence_in_force(one.id, voters=voters(ports.vaults, recovery.voters)).fence
+        return fence.holder if fence is not None else one.home
+    try:
+        if one.service is not None:
+            weights = ports.traffic(one.service).read(one.service)
+            return one.refuge if weights.get(one.refuge, 0) > weights.get(one.home, 0) else one.home
+    except PortError:
+        return one.home
+    return one.refuge if not _runs(ports, one, one.home) and _runs(ports, one, one.refuge) else one.home
+
+
+def _runs(ports: Switchboard, one: Protected, site: SiteId) -> bool:
+    try:
+        return isinstance(ports.scheduler(site).observe(one.job(site).name), JobRunning)
+    except PortError:
+        return False
+
+
+def _case(ports: Switchboard, recovery: Recovery, site: SiteId, remembered: dict[WorkloadId, LastSeen], one: Protected) -> Case:
+    target = one.refuge if site == one.home else one.home
+    last = last_seen(ports, site, one.job(site).name) if one.computes else None
+    if last is None and one.id in remembered:
+        last = remembered[one.id]
+    point = _newest(ports, one.served, target)
+    model = None if one.computes else (one.snapshot or _served(ports, one, site) or (point.id if point is not None else None))
+    have = (point is not None) if model is None else _holds(ports, model, target)
+    origin, better = (None, None) if have and not recovery.archives else _elsewhere(ports, recovery, one, target, model, point)
+    if origin is not None and one.computes:
+        point = better
+    if model is None and not one.computes and better is not None:
+        model = better.id
+    case = Case(one, site, target, point=point, last=last, model=model, copy_from=origin, gated=_counted(ports, one))
+    if model is None and any("{snapshot}" in word for word in one.job(target).command):
+        raise BridgeheadError(
+            ErrorCode.BAD_INPUT,
+            tried="see which model is to be served",
+            subject=f"{one.id} at {target}",
+            happened=f"its job needs {{snapshot}}, and no vault that can be reached holds one of {one.served}",
+            remedy=f"Replicate it to {target}, or name it by 'snapshot' in the recovery file.",
+        )
+    return case
+
+
+def _newest(ports: Switchboard, workload: WorkloadId, site: SiteId) -> SnapshotInfo | None:
+    try:
+        return ports.vaults.newest(workload, site=site)
+    except PortError:
+        return None
+
+
+def _served(ports: Switchboard, one: Protected, site: SiteId) -> SnapshotId | None:
+    """What the backend that serves now says that it serves."""
+    if one.service is None:
+        return None
+    try:
+        return SnapshotId(ports.serving(one.service).health(one.service, site).snapshot) or None
+    except PortError:
+        return None
+
+
+def _holds(ports: Switchboard, snapshot: SnapshotId, site: SiteId) -> bool:
+    try:
+        return ports.vaults.find(snapshot, site=site) is not None
+    except PortError:
+        return False
+
+
+def _elsewhere(
+    ports: Switchboard, recovery: Recovery, one: Protected, target: SiteId, model: SnapshotId | None, point: SnapshotInfo | None
+) -> tuple[SiteId | None, SnapshotInfo | None]:
+    """An archive that has what the target lacks, or something newer to go on from."""
+    best: tuple[SiteId | None, SnapshotInfo | None] = (None, None)
+    step = -1 if point is None else point.step
+    for archive in recovery.archives:
+        if model is not None:
+            if not _holds(ports, model, target) and _holds(ports, model, archive):
+                return archive, None
+            continue
+        info = _newest(ports, one.served, archive)
+        if info is not None and info.step > step:
+            best, step = (archive, info), info.step
+    return best
+
+
+def _counted(ports: Switchboard, one: Protected) -> bool:
+    """Whether its service has counters now."""
+    if one.service is None:
+        return False
+    try:
+        return bool(ports.metrics.read(one.service, one.home).counters or ports.metrics.read(one.service, one.refuge).counters)
+    except PortError:
+        return False
