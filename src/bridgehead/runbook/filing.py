@@ -10,7 +10,7 @@ from bridgehead.kernel.ids import Person, ServiceId, SiteId, StepId
 from bridgehead.kernel.moment import Moment
 from bridgehead.kernel.quantity import Seconds
 from bridgehead.kernel.shape import ByKey
-from bridgehead.model.runbook import OnBreach, OnNoData, Retry
+from bridgehead.model.runbook import OnBreach, OnFailure, OnNoData, Retry
 
 
 class KeptEffect(msgspec.Struct, frozen=True):
@@ -29,18 +29,22 @@ class CriterionBody(msgspec.Struct, frozen=True):
     Attributes:
         name: what people call it.
         ratio: the two counters; the value is the growth of the first divided by the growth of the second, at the target.
+        ask: a question of a preset in place of ``ratio``, such as ``vllm/first-token``; limits are in the question's own unit.
         max: the value may not be above it.
+        min: the value may not be below it; for questions of presets that have a least value.
         over_baseline: the value may not be above the baseline's value plus this.
         times_baseline: the value may not be above the baseline's value times this.
         no_data: what missing data means for this criterion.
     """
 
     name: str
-    ratio: tuple[str, str]
+    ratio: tuple[str, str] | None = None
     max: Annotated[float, msgspec.Meta(ge=0)] | None = None
     over_baseline: Annotated[float, msgspec.Meta(ge=0)] | None = None
     times_baseline: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    no_data: OnNoData = OnNoData.HOLD
+    no_data: OnNoData | None = None
+    ask: str = ""
+    min: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 class GateBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +117,7 @@ class ActionEntry(_Entry, frozen=True, kw_only=True):
         retry: how often a phase is tried.
         undo: what a rollback does with it.
         undo_deadline_s: the undo is Stuck when it is not done by then.
+        on_failure: whether its failure rolls the run back, or calls a person while the rest goes on.
     """
 
     action: str
@@ -121,6 +126,7 @@ class ActionEntry(_Entry, frozen=True, kw_only=True):
     retry: Retry = Retry()
     undo: Literal["action"] | KeptEffect = "action"
     undo_deadline_s: Seconds = 300.0
+    on_failure: OnFailure = OnFailure.ROLLBACK
 
 
 class GateEntry(_Entry, frozen=True, kw_only=True):

@@ -18,8 +18,9 @@ from bridgehead.kernel.located import Mark, Node, Path, Scalar
 from bridgehead.kernel.phrase import nearest, one_of
 from bridgehead.kernel.schema import json_schema, struct_schema
 from bridgehead.kernel.shape import StructShape, shape_of
-from bridgehead.model.runbook import ActionStep, ApprovalStep, Criterion, GateStep, HoldStep, Runbook, Step, TaskStep, UndoPolicy
+from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, Runbook, Step, TaskStep, UndoPolicy
 from bridgehead.runbook import filing
+from bridgehead.runbook.asking import check_criteria, criterion_of
 
 ActionTypes = Mapping[str, type[msgspec.Struct]]
 """Names of actions with the struct of their ``with:`` block."""
@@ -47,7 +48,7 @@ def read_runbook(text: str, *, file: str, actions: ActionTypes) -> Runbook:
 
 def read_located(text: str, *, file: str, actions: ActionTypes) -> Located:
     """Like ``read_runbook``, with places for the linter's findings."""
-    document, marks = read_document(text, filing.RunbookFile, file=file, what="runbook", codecs=_codecs(actions))
+    document, marks = read_document(text, filing.RunbookFile, file=file, what="runbook", codecs=_codecs(actions), check=check_criteria)
     runbook = Runbook(
         name=document.runbook,
         steps=tuple(_step(entry) for entry in document.steps),
@@ -132,12 +133,12 @@ def _step(entry: filing.Entry) -> Step:
                 id=entry.id, action=entry.action, params=entry.params, deadline_s=entry.deadline_s, needs=entry.needs, retry=entry.retry,
                 undo=UndoPolicy.KEEP if isinstance(undo, filing.KeptEffect) else UndoPolicy.ACTION,
                 undo_reason=undo.keep if isinstance(undo, filing.KeptEffect) else "",
-                undo_deadline_s=entry.undo_deadline_s, title=entry.title,
+                undo_deadline_s=entry.undo_deadline_s, title=entry.title, on_failure=entry.on_failure,
             )  # fmt: skip
         case filing.GateEntry(gate=gate):
             return GateStep(
                 id=entry.id, service=gate.service, target=gate.target, baseline=gate.baseline,
-                criteria=tuple(_criterion(body) for body in gate.criteria), traffic=gate.traffic, min_traffic=gate.min_traffic,
+                criteria=tuple(criterion_of(body) for body in gate.criteria), traffic=gate.traffic, min_traffic=gate.min_traffic,
                 min_samples=gate.min_samples, interval_s=gate.interval_s, deadline_s=entry.deadline_s, needs=entry.needs,
                 on_breach=gate.on_breach, title=entry.title,
             )  # fmt: skip
@@ -157,20 +158,13 @@ def _step(entry: filing.Entry) -> Step:
             assert_never(entry)
 
 
-def _criterion(body: filing.CriterionBody) -> Criterion:
-    return Criterion(
-        name=body.name, numerator=body.ratio[0], denominator=body.ratio[1], limit=body.max, over_baseline=body.over_baseline,
-        ratio_to_baseline=body.times_baseline, no_data=body.no_data,
-    )  # fmt: skip
-
-
 def _entry(step: Step) -> filing.Entry:
     match step:
         case ActionStep():
             return filing.ActionEntry(
                 id=step.id, title=step.title, needs=step.needs, action=step.action, params=step.params, deadline_s=step.deadline_s,
                 retry=step.retry, undo=filing.KeptEffect(step.undo_reason) if step.undo is UndoPolicy.KEEP else "action",
-                undo_deadline_s=step.undo_deadline_s,
+                undo_deadline_s=step.undo_deadline_s, on_failure=step.on_failure,
             )  # fmt: skip
         case GateStep():
             criteria = tuple(
