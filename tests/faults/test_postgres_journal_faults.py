@@ -13,8 +13,11 @@ import pytest
 
 from bridgehead.drivers.postgres import PostgresJournal
 from bridgehead.drivers.postgres.journal import LEASE_S
+from bridgehead.drivers.sqlite import SqliteJournal
 from bridgehead.drivers.system import this_driver
 from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, Permanent, Transient, Unknown
+from bridgehead.kernel.ids import Epoch
+from bridgehead.model.event import DriverTook
 from bridgehead.runbook.ledger import KeyFolder, verify_chain
 from bridgehead.testing.journal_suite import HERE, RUN, THERE, noticed, opening
 
@@ -176,8 +179,11 @@ HOLDER = """
 import sys
 from pathlib import Path
 from bridgehead.drivers.postgres import PostgresJournal
+from bridgehead.drivers.sqlite import SqliteJournal
 from bridgehead.drivers.system import this_driver
 from bridgehead.kernel.errors import Conflict
+from bridgehead.kernel.ids import Epoch
+from bridgehead.model.event import DriverTook
 from bridgehead.runbook.ledger import KeyFolder
 from bridgehead.testing.journal_suite import RUN, noticed
 journal = PostgresJournal(sys.argv[1], signer=KeyFolder(Path(sys.argv[2])))
@@ -263,3 +269,21 @@ def test_events_are_append_only_and_a_newer_format_is_left_alone(open_journal, p
     with pytest.raises(BridgeheadError, match="newer Bridgehead") as error:
         open_journal(url).runs()
     assert error.value.code is ErrorCode.JOURNAL_DAMAGED
+
+
+def test_entries_of_a_file_journal_go_on_in_a_database(open_journal, url, tmp_path) -> None:
+    keys = KeyFolder(tmp_path / "keys")
+    old = SqliteJournal(tmp_path / "journal.db", signer=keys, alive=lambda driver: False)
+    old.create(RUN, opening())
+    assert old.acquire(RUN, HERE) == 1
+    old.append(RUN, [DriverTook(2.0, Epoch(1), "here/1"), noticed("before")], after_seq=1, holder=HERE)
+    journal, seals = open_journal(url), old.sealed(RUN)
+    assert journal.adopt(RUN, seals) == 3
+    assert journal.adopt(RUN, seals) == 0
+    assert journal.acquire(RUN, THERE) == 2
+    journal.append(RUN, [noticed("after")], after_seq=3, holder=THERE)
+    old.append(RUN, [noticed("there"), noticed("too")], after_seq=3, holder=None)
+    with pytest.raises(Conflict, match="drives it"):
+        journal.adopt(RUN, [*seals, *old.sealed(RUN)[4:]])
+    assert verify_chain(journal.read(RUN), keys, run=RUN) == []
+    old.close()

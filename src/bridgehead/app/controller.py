@@ -27,6 +27,8 @@ PATIENCE_S: Final = 2.0
 """So long, a run that was just opened, or given back, is left to whoever is about to drive it."""
 AFTER_TROUBLE_S: Final = 30.0
 """So long, a run that could not be driven here is left to others."""
+COPY_S: Final = 10.0
+"""Time between two copies of the journal: so much of it, at most, is lost with its site."""
 Say = Callable[[str], None]
 
 
@@ -36,12 +38,15 @@ class Controller:
     Args:
         say: told, in a line, of everything that people may want to know; called from several threads.
         at_once: upper bound of runs that are driven here at a time.
+        copies: vault to which the journal is copied every ``COPY_S``; None: nowhere.
     """
 
-    def __init__(self, home: Home, *, say: Say, at_once: int = 16) -> None:
+    def __init__(self, home: Home, *, say: Say, at_once: int = 16, copies: str | None = None) -> None:
         self._home = home
         self._say = say
         self._at_once = at_once
+        self._copies = copies
+        self._copy_trouble = ""
         self._stop = threading.Event()
         self._driving: dict[RunId, threading.Thread] = {}
         self._engines: dict[RunId, Engine] = {}
@@ -60,6 +65,8 @@ class Controller:
         """Until ``stop``. Raises BridgeheadError for a journal that cannot be used at all."""
         journal = self._home.journal()
         self._say(f"stands by; the journal is {self._home.place}")
+        copying = threading.Thread(target=self._copy, name="copy", daemon=True)
+        copying.start()
         try:
             while not self._stop.is_set():
                 self._look(journal)
@@ -69,6 +76,21 @@ class Controller:
             for thread in list(self._driving.values()):
                 thread.join()
             journal.close()
+
+    def _copy(self) -> None:
+        """Bring the journal to the copy, again and again. Trouble there is said once and stops nobody."""
+        from bridgehead.app.journal_copies import copy
+
+        while self._copies is not None and not self._stop.is_set():
+            try:
+                refused = [f"{run}: {why}" for run, why in copy(self._home, self._copies).refused.items()]
+                trouble = "; ".join(refused)
+            except BridgeheadError as error:
+                trouble = error.happened
+            if trouble != self._copy_trouble:
+                self._say(f"the journal cannot be copied: {trouble}" if trouble else "the journal is copied again")
+            self._copy_trouble = trouble
+            self._stop.wait(COPY_S)
 
     def _look(self, journal: Journal) -> None:
         """One round. A journal that is out of reach is said once, and waited for."""

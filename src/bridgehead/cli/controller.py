@@ -16,13 +16,14 @@ app = App(name="controller", help="Stand by and drive every run that nobody driv
 
 
 @app.command
-def run(*, at_once: int = 16, home: HomeOption = None) -> int:
+def run(*, at_once: int = 16, copy_to: str | None = None, home: HomeOption = None) -> int:
     """Drive every open run whose driver is gone, until SIGTERM, SIGINT or SIGHUP, which hands all of them over.
 
     With a journal in PostgreSQL (BRIDGEHEAD_JOURNAL, or `journal:` in home.yaml) controllers on several machines stand by for each other.
 
     Args:
         at_once: upper bound of runs that this process drives at a time.
+        copy_to: a vault, best the witness's, to which the journal is copied every ten seconds (`bridgehead journal restore` takes it back).
     """
     from bridgehead.app.controller import Controller
     from bridgehead.app.home import Home
@@ -41,7 +42,7 @@ def run(*, at_once: int = 16, home: HomeOption = None) -> int:
         with lock:
             print(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}", file=sys.stderr, flush=True)
 
-    controller = Controller(Home(home), say=say, at_once=at_once)
+    controller = Controller(Home(home), say=say, at_once=at_once, copies=copy_to)
 
     def stop(number: int, _frame: object) -> None:
         controller.stop()

@@ -134,6 +134,11 @@ def ballots_prefix(workload: WorkloadId, epoch: Epoch) -> str:
     return f"state/ballots/{_checked(workload)}/{epoch:08d}/"
 
 
+def journal_prefix(run: RunId | None = None) -> str:
+    """Folder of the copies of journals, or of one run's."""
+    return "state/journals/" if run is None else f"state/journals/{_checked(run)}/"
+
+
 def drivers_prefix(run: RunId) -> str:
     """Folder of the driving epochs that this vault has seen for a run (J13)."""
     return f"state/drivers/{_checked(run)}/"

@@ -24,6 +24,7 @@ from bridgehead.kernel.hashing import ZERO_HASH
 from bridgehead.kernel.ids import Epoch, RunId
 from bridgehead.model.event import Event
 from bridgehead.ports.journal import DriverIdentity, Entry
+from bridgehead.runbook.copies import newest_epoch, news
 from bridgehead.runbook.ledger import Seal, Signer, seal
 
 GRACE_S: Final = 1.5
@@ -112,11 +113,35 @@ class PostgresJournal:
     def sealed(self, run: RunId) -> list[Seal]:
         """All entries as they lie in the database, for ``verify_chain``. Raises NotFound."""
         with self._session.reading(f"read the journal of run {run}") as db:
-            columns = "seq, payload, previous, hash, signature, key_id"
-            rows = db.execute(f"SELECT {columns} FROM bridgehead.events WHERE run = %s ORDER BY seq", (run,)).fetchall()
-            if not rows and db.execute("SELECT FROM bridgehead.runs WHERE run = %s", (run,)).fetchone() is None:
+            seals = self._sealed(db, run)
+            if not seals and db.execute("SELECT FROM bridgehead.runs WHERE run = %s", (run,)).fetchone() is None:
                 raise _no_run(run)
-            return [Seal(*row) for row in rows]
+            return seals
+
+    def adopt(self, run: RunId, seals: Sequence[Seal]) -> int:
+        """Take entries that were sealed elsewhere and stand behind what is here; returns how many. All or nothing.
+
+        The driving epoch goes on from the newest that they tell of. Raises Conflict when they do not follow, or somebody drives the run.
+        """
+        with self._session.writing(f"take entries of run {run} from a copy") as db:
+            db.execute("INSERT INTO bridgehead.runs (run) VALUES (%s) ON CONFLICT DO NOTHING", (run,))
+            db.execute("INSERT INTO bridgehead.leases (run, epoch) VALUES (%s, 0) ON CONFLICT DO NOTHING", (run,))
+            epoch, holder, live, _ = self._lease(db, run)
+            fresh = news(run, self._sealed(db, run), seals)
+            if fresh and holder is not None and live:
+                raise Conflict(f"process {holder.pid} on {holder.host} drives it", tried="take entries from a copy", subject=run)
+            for seal in fresh:
+                values = (run, seal.seq, seal.payload, seal.previous, seal.hash, seal.signature, seal.key_id)
+                db.execute("INSERT INTO bridgehead.events VALUES (%s, %s, %s, %s, %s, %s, %s)", values)
+            if fresh:
+                newest = max(epoch, newest_epoch(fresh, subject=f"run {run}"))
+                db.execute("UPDATE bridgehead.leases SET epoch = %s, host = NULL, pid = NULL, started = NULL WHERE run = %s", (newest, run))
+            return len(fresh)
+
+    def _sealed(self, db: Any, run: RunId) -> list[Seal]:
+        columns = "seq, payload, previous, hash, signature, key_id"
+        rows = db.execute(f"SELECT {columns} FROM bridgehead.events WHERE run = %s ORDER BY seq", (run,))
+        return [Seal(*row) for row in rows]
 
     def head_seq(self, run: RunId) -> int:
         """See the port."""

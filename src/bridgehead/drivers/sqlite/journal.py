@@ -19,6 +19,7 @@ from bridgehead.kernel.hashing import ZERO_HASH
 from bridgehead.kernel.ids import Epoch, RunId
 from bridgehead.model.event import Event
 from bridgehead.ports.journal import DriverIdentity, Entry
+from bridgehead.runbook.copies import newest_epoch, news
 from bridgehead.runbook.ledger import Seal, Signer, seal
 
 SCHEMA_VERSION = 1
@@ -103,6 +104,29 @@ class SqliteJournal:
             if not rows and self._db.execute("SELECT 1 FROM runs WHERE run = ?", (run,)).fetchone() is None:
                 raise _no_run(run)
             return [Seal(seq, payload, *(text.decode(errors="replace") for text in texts)) for seq, payload, *texts in rows]
+
+    def adopt(self, run: RunId, seals: Sequence[Seal]) -> int:
+        """Take entries that were sealed elsewhere and stand behind what is here; returns how many. All or nothing.
+
+        The driving epoch goes on from the newest that they tell of. Raises Conflict when they do not follow, or somebody drives the run.
+        """
+        with self._transaction(f"take entries of run {run} from a copy"):
+            there = self.sealed(run) if self._head(run) is not None else []
+            fresh = news(run, there, seals)
+            if not there and fresh:
+                number = self._db.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
+                self._db.execute("INSERT INTO runs VALUES (?, ?)", (run, number))
+                self._db.execute("INSERT INTO leases VALUES (?, 0, NULL, NULL, NULL)", (run,))
+            if fresh:
+                epoch, holder = self._lease(run)
+                if holder is not None and self._alive(holder):
+                    raise Conflict(f"process {holder.pid} on {holder.host} drives it", tried="take entries from a copy", subject=run)
+                for seal in fresh:
+                    values = (run, seal.seq, seal.payload, seal.previous, seal.hash, seal.signature, seal.key_id)
+                    self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+                newest = max(epoch, newest_epoch(fresh, subject=f"run {run}"))
+                self._db.execute("UPDATE leases SET epoch = ?, host = NULL, pid = NULL, started = NULL WHERE run = ?", (newest, run))
+            return len(fresh)
 
     def head_seq(self, run: RunId) -> int:
         """See the port."""
