@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 
@@ -54,7 +55,7 @@ class Question(msgspec.Struct, frozen=True):
         return next((one for one in self.things if one.id == name), None)
 
     def price_of(self, name: str, *, rpo_s: float | None = None, rto_s: float | None = None) -> Price:
-        """What it costs to meet these times for one thing alone, beyond what its times cost now."""
+        """What it costs to meet these times for one thing alone, beyond what the times of its own objective cost."""
         currency = self.continuity.currency
         served = next((one.workload for one in self.estate.services if one.id == name and one.workload is not None), None)
         thing = self.thing(served or name)
@@ -62,7 +63,9 @@ class Question(msgspec.Struct, frozen=True):
             return Price(None, currency, "it is in no price")
         bounds = {"rpo": rpo_s, "rto": rto_s}
         changed = {which: Bound(value, Origin.DERIVED, "asked") for which, value in bounds.items() if value is not None}
-        before, after = self.market.month([thing]), self.market.month([msgspec.structs.replace(thing, **changed)])
+        own = next(need for need in self.needs if need.id == name)
+        now = msgspec.structs.replace(thing, rpo=own.own_rpo, rto=own.own_rto)
+        before, after = self.market.month([now]), self.market.month([msgspec.structs.replace(now, **changed)])
         asked = " and ".join(f"{which.upper()} {time_words(value)}" for which, value in bounds.items() if value is not None)
         if after is None:
             return Price(None, currency, f"no pattern is sure to meet {asked}")
@@ -96,11 +99,8 @@ def _covered(need: Need, subject: str, asked: Question) -> ObjectiveFinding:
         judge.take("default", said[0].source, "", "accept_defaults")
         return judge.holds(True, f"it has the default of {said[0].source}: {_both(need)}", remedy="")
     default = f"; {said[0].source} would ask {_both(need)}" if said else "; nothing says what its kind needs"
-    rpo_s, rto_s = (None if bound is None else bound.value_s for bound in (need.rpo, need.rto))
-    price = asked.price_of(need.id, rpo_s=rpo_s, rto_s=rto_s) if said else None
-    if price is not None:
-        price = msgspec.structs.replace(price, month=None, what="the defaults of all kinds are in `objectives price`")
-    return judge.holds(False, f"nobody gave it an objective{default}", remedy=remedy, price=price)
+    offer = Price(None, asked.continuity.currency, "`objectives price` shows what the defaults cost")
+    return judge.holds(False, f"nobody gave it an objective{default}", remedy=remedy, price=(lambda: offer) if said else None)
 
 
 def _both(need: Need) -> str:
@@ -133,13 +133,13 @@ def _laws(need: Need, subject: str, objective: Objective, asked: Question) -> It
             continue
         judge = Judge(LAW, subject, state=which.upper()).bound(which.upper(), own, f"objectives.{objective.id}.{which}")
         judge.bound("law", law, "regulations")
-        price = asked.price_of(need.id, **{f"{which}_s": law.value_s})
+        offer = partial(asked.price_of, need.id, **{f"{which}_s": law.value_s})
         remedy = f"tighten {which} of {objective.id} to {time_words(law.value_s)}"
         if own is None:
             yield judge.holds(True, f"{law.source} asks {time_words(law.value_s)}, which counts", remedy="")
             continue
         text = f"{which.upper()} {time_words(own.value_s)}; {law.source} asks {time_words(law.value_s)}"
-        yield judge.at_most(own.value_s, law.value_s, "s", text, remedy=remedy, price=price)
+        yield judge.at_most(own.value_s, law.value_s, "s", text, remedy=remedy, price=offer)
 
 
 def _classes(need: Need, subject: str, objective: Objective, asked: Question) -> Iterator[ObjectiveFinding]:
@@ -153,8 +153,8 @@ def _classes(need: Need, subject: str, objective: Objective, asked: Question) ->
             continue
         judge = Judge(CLASS, subject, state=which.upper()).bound(which.upper(), own, "").bound("class", limit, "")
         text = f"{which.upper()} {time_words(own.value_s)}; {limit.source} asks {time_words(limit.value_s)}"
-        price = asked.price_of(need.id, **{f"{which}_s": limit.value_s})
-        yield judge.at_most(own.value_s, limit.value_s, "s", text, remedy="tighten it, or give another class", price=price)
+        offer = partial(asked.price_of, need.id, **{f"{which}_s": limit.value_s})
+        yield judge.at_most(own.value_s, limit.value_s, "s", text, remedy="tighten it, or give another class", price=offer)
 
 
 def _year(need: Need, subject: str, objective: Objective, asked: Question) -> Iterator[ObjectiveFinding]:
@@ -169,8 +169,8 @@ def _year(need: Need, subject: str, objective: Objective, asked: Question) -> It
     judge.take("losses a year", losses, "", "at least one, or assumptions.events_a_year", origin=Origin.DEFAULT)
     allowed = YEAR_S * (1 - objective.availability)
     text = f"{losses:g} of {time_words(need.rto.value_s)} a year; {objective.availability * 100:.6g} % allows {time_words(allowed)}"
-    price = asked.price_of(need.id, rto_s=allowed / losses)
-    yield judge.at_most(losses * need.rto.value_s, allowed, "s", text, remedy="shorten RTO, or promise less", price=price)
+    offer = partial(asked.price_of, need.id, rto_s=allowed / losses)
+    yield judge.at_most(losses * need.rto.value_s, allowed, "s", text, remedy="shorten RTO, or promise less", price=offer)
 
 
 def _again(need: Need, subject: str, asked: Question) -> ObjectiveFinding:
@@ -198,6 +198,6 @@ def _orders(asked: Question) -> Iterator[ObjectiveFinding]:
                 yield judge.unknown(f"it needs {other}, of which nobody said how long it may be gone", measurement=f"give {other} an RTO")
                 continue
             text = f"back after {time_words(upper.rto.value_s)}, and needs {other}, which may take {time_words(lower.rto.value_s)}"
-            price = asked.price_of(other, rto_s=upper.rto.value_s)
-            yield judge.at_most(lower.rto.value_s, upper.rto.value_s, "s", text, price=price,
+            offer = partial(asked.price_of, other, rto_s=upper.rto.value_s)
+            yield judge.at_most(lower.rto.value_s, upper.rto.value_s, "s", text, price=offer,
                                 remedy=f"give {other} an RTO of at most {time_words(upper.rto.value_s)}")  # fmt: skip

@@ -104,7 +104,7 @@ def _of_r3(book: Book) -> list[Figure]:
         Figure(requirement="R3", claim="15 min RTO doubles the infrastructure", formula="detect + decide + provision > 15 min",
                printed=900.0, worked=quick, unit="s", outcome=doubles,
                text=f"a standby that grows takes {quick / 60:.0f} min before it restores anything; one that runs takes {both / 60:.1f} min"
-               if doubles is Outcome.ASSUMES else "with these times a growing standby is quick enough, and nothing has to be doubled"),
+                    f"{'' if both <= 900 else ', which is too long as well'}"),
         Figure(requirement="R3", claim="RPO 0 costs 15 to 20 % of training speed", formula="wait / (wait + step), wait = 8 · delta / rate",
                printed=0.175, worked=at_100, unit="", outcome=Outcome.ASSUMES,
                text=f"70 B parameters and {step_s:.0f} s a step: {at_100:.0%} at 100 Gb/s; 15 to 20 % take {low:.2f} to {high:.2f} Tb/s"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from bridgehead.kernel.quantity import format_bytes, format_duration, format_rate
@@ -45,6 +47,10 @@ class Price(msgspec.Struct, frozen=True):
     more: bool = False
 
 
+Offer = Callable[[], Price]
+"""A price that is worked out only where something fails."""
+
+
 class ObjectiveFinding(Finding, frozen=True, kw_only=True):
     """A finding, and what it takes to resolve it."""
 
@@ -75,7 +81,7 @@ class Judge:
         return self
 
     def at_most(
-        self, value: float, limit: float, unit: str, text: str, *, remedy: str, price: Price | None = None, measurement: str = ""
+        self, value: float, limit: float, unit: str, text: str, *, remedy: str, price: Offer | None = None, measurement: str = ""
     ) -> ObjectiveFinding:
         """PASS while ``value`` does not exceed ``limit``; the margin is a share of the limit."""
         margin = (limit - value) / limit if limit > 0 else (0.0 if value <= limit else -1.0)
@@ -97,7 +103,7 @@ class Judge:
         text: str,
         *,
         remedy: str,
-        price: Price | None = None,
+        price: Offer | None = None,
         measurement: str = "",
         value: Value = None,
         limit: Value = None,
@@ -118,7 +124,7 @@ class Judge:
             unit=unit,
             margin=margin,
             remedy=remedy if status is FindingStatus.FAIL else "",
-            price=price if status is FindingStatus.FAIL else None,
+            price=price() if status is FindingStatus.FAIL and price is not None else None,
             measurement=measurement if status is FindingStatus.UNKNOWN else "",
         )
 

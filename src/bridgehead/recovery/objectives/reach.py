@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.finding import Input, Origin
@@ -92,7 +93,7 @@ def _rpo(thing: Thing, asked: Question) -> Iterator[ObjectiveFinding]:
     judge.noted(asked.market.book.inputs("assumptions.delta_share"))
     travel_s = math.inf if left == 0 else 8 * delta / left
     possible_s = max(thing.every_s or 0.0, travel_s) + travel_s
-    price = _line_price(thing, left, asked)
+    price = partial(_line_price, thing, left, asked)
     if math.isinf(travel_s):
         yield judge.holds(
             False, f"no bandwidth is left to {site}", remedy="order a line, or see whether production can leave some", price=price
@@ -111,7 +112,7 @@ def _stream(thing: Thing, judge: Judge, site: SiteId, left: float, asked: Questi
     if rate is None:
         return judge.unknown("how much of it changes is not known", measurement=f"measure how much of {thing.id} changes in a day")
     text = f"its changes take {rate_words(rate)} with 30 % to spare; {rate_words(left)} are left to {site}"
-    return judge.at_most(rate, left, "bit/s", text, remedy=f"more bandwidth to {site}", price=_line_price(thing, left, asked))
+    return judge.at_most(rate, left, "bit/s", text, remedy=f"more bandwidth to {site}", price=partial(_line_price, thing, left, asked))
 
 
 def _line_price(thing: Thing, left: float, asked: Question) -> Price:
@@ -147,16 +148,22 @@ def _rto(thing: Thing, asked: Question) -> Iterator[ObjectiveFinding]:
         )
         return
     takes_s = ahead_s + restore_s + thing.warm_up_s
-    chosen = asked.market.cheapest([thing])
-    ways = sorted({one.pattern.value for one in chosen.options})
-    price = Price(None, book.currency, "no pattern is quick enough") if chosen.unmet else Price(
-        chosen.month, book.currency, f"{', '.join(ways)} meets it", guess=bool(book.guesses))  # fmt: skip
     text = f"noticed, decided and restored after {time_words(takes_s)}; RTO {time_words(thing.rto.value_s)}"
     if thing.because:
         text += f", because of {thing.because}"
+    price = partial(_pattern_price, thing, asked)
     yield judge.at_most(
         takes_s, thing.rto.value_s, "s", text, price=price, remedy="keep it running at both sites, speed its restore up, or raise its RTO"
     )
+
+
+def _pattern_price(thing: Thing, asked: Question) -> Price:
+    """Of the cheapest pattern that is quick enough, for one thing alone."""
+    book, chosen = asked.market.book, asked.market.cheapest([thing])
+    if chosen.unmet:
+        return Price(None, book.currency, "no pattern is quick enough")
+    ways = ", ".join(sorted({one.pattern.value for one in chosen.options}))
+    return Price(chosen.month, book.currency, f"{ways} meets it", guess=bool(book.guesses))
 
 
 def _lines(asked: Question) -> Iterator[ObjectiveFinding]:
@@ -178,7 +185,8 @@ def _lines(asked: Question) -> Iterator[ObjectiveFinding]:
         total = sum(rate or 0.0 for rate in held.values())
         steps = math.ceil(max(0.0, total - left) / book.rate_bps("link_step"))
         month = steps * book.rate_bps("link_step") / 1e9 * book.price("link_gbps_month")
-        price = Price(month, book.currency, "the bandwidth that is lacking", guess=bool(_guessed(book, ("prices.link_gbps_month",))))
+        weak = bool(_guessed(book, ("prices.link_gbps_month",)))
+        price = partial(Price, month, book.currency, "the bandwidth that is lacking", guess=weak)
         text = f"{len(held)} send {rate_words(total)} together; {rate_words(left)} are left by production"
         yield judge.at_most(total, left, "bit/s", text, remedy="more bandwidth, or longer RPO where the most is sent", price=price)
 
