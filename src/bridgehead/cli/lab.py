@@ -32,7 +32,7 @@ def up(*, directory: DirOption = DEFAULT, rate: str = "200 Mbps", delay: str = "
     Args:
         rate: of the line of each site and of the witness, in each direction; 0 for as fast as it goes.
         delay: of these lines, one way.
-        work: start a training and a service at site-a, with clients, and write move.yaml.
+        work: start a training and a service at site-a, with clients.
     """
     from bridgehead.app.lab.files import WorkOptions, write_estate, write_recovery_file
     from bridgehead.app.lab.work import start_work
@@ -62,20 +62,22 @@ def work(
     steps: Annotated[float, Parameter(name="--steps-per-s")] = 10.0,
     save_every: int = 20,
     requests: Annotated[float, Parameter(name="--requests-per-s")] = 150.0,
+    script: Path | None = None,
     json: JsonOption = False,
 ) -> int:
-    """Start a training of two ranks and a service at site-a, as Slurm jobs, and clients that check every answer; write move.yaml.
+    """Start a training of two ranks and a service at site-a, as Slurm jobs, and clients that check every answer.
 
     Args:
         steps: pace of the training.
         save_every: steps between two checkpoints.
         requests: pace of the clients; 0 for none.
+        script: a training for torchrun, such as examples/lab/fsdp.py; without it, one in numpy.
     """
     from bridgehead.app.lab.files import WorkOptions
     from bridgehead.app.lab.work import start_work
 
     lab = _lab(directory)
-    start_work(lab, WorkOptions(steps, save_every, requests))
+    start_work(lab, WorkOptions(steps, save_every, requests, script.absolute() if script is not None else None))
     return _show(lab, json=json)
 
 

@@ -1,18 +1,18 @@
-"""Files of a lab, as a user would write them: the estate that connects it, how it is recovered, and the move of its work."""
+"""Files of a lab, as a user would write them: the estate that connects it, and how it is recovered."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import msgspec
 
 from bridgehead.app import wiring
 from bridgehead.app.lab import jobs
-from bridgehead.kernel.ids import SiteId, SnapshotId
+from bridgehead.kernel.ids import SiteId
 from bridgehead.model import estatefile
 from bridgehead.model.estate import Connection, Estate, Link, LinkId, Service, Site, SiteConnections, Workload, WorkloadKind
 from bridgehead.model.recovery import Deadlines, Pattern, Protected, Ramp, Recovery, SiteJob, write_recovery
 from bridgehead.ports.scheduler import JobSpec
-from bridgehead.recovery.runbooks import CanaryRules, Move, ServiceMove, TrainingMove, move_runbook
-from bridgehead.runbook.language import write_runbook
 from bridgehead.testing.lab.record import SITE_A, SITE_B, SITES, WITNESS, LabFolder, LabRecord
 from bridgehead.testing.lab.servers import BACKEND_PORT, SERVICE, VAULT_PORT, haproxy_options, prometheus_url
 
@@ -20,11 +20,15 @@ COUNTERS = ("requests_total", "errors_total", "wrong_total", "latency_seconds_su
 
 
 class WorkOptions(msgspec.Struct, frozen=True):
-    """How the lab's work goes: steps a second of the training, steps between two checkpoints, requests a second."""
+    """How the lab's work goes: steps a second of the training, steps between two checkpoints, requests a second.
+
+    ``script``: a training for torchrun in place of numpy's.
+    """
 
     pace_per_s: float = 10.0
     save_every: int = 20
     rate_per_s: float = 150.0
+    script: Path | None = None
 
 
 def estate(record: LabRecord, folder: LabFolder) -> Estate:
@@ -52,7 +56,7 @@ def estate(record: LabRecord, folder: LabFolder) -> Estate:
 
 def recovery(record: LabRecord, folder: LabFolder, options: WorkOptions) -> Recovery:
     """Both sites protect each other, the witness makes a majority; the training before the service that needs nothing."""
-    ends = {site: jobs.trainer(folder, site, pace_per_s=options.pace_per_s, save_every=options.save_every) for site in SITES}
+    ends = {site: trainer(folder, site, options) for site in SITES}
     training = Protected(
         jobs.TRAINING,
         WorkloadKind.TRAINING,
@@ -83,35 +87,9 @@ def recovery(record: LabRecord, folder: LabFolder, options: WorkOptions) -> Reco
     )
 
 
-def move(record: LabRecord, folder: LabFolder, options: WorkOptions, model: SnapshotId) -> Move:
-    """The planned move of training and service from site-a to site-b."""
-
-    def trainer(site: SiteId) -> JobSpec:
-        return jobs.trainer(folder, site, pace_per_s=options.pace_per_s, save_every=options.save_every, standby=True)
-
-    return Move(
-        name="lab-move",
-        source=SITE_A,
-        target=SITE_B,
-        training=TrainingMove(
-            workload=jobs.TRAINING,
-            source_job=jobs.trainer_name(SITE_A),
-            standby=trainer(SITE_B),
-            restart=trainer(SITE_A),
-            patience_s=20.0,
-        ),
-        service=ServiceMove(
-            service=SERVICE,
-            source_job=jobs.backend_name(SITE_A),
-            backend=jobs.backend(record, folder, SITE_B, model),
-            restart=jobs.backend(record, folder, SITE_A, model),
-            model_workload=jobs.MODEL,
-            model=model,
-        ),
-        canary=CanaryRules(min_traffic=60, min_samples=4, interval_s=1.0),
-        step_deadline_s=60.0,
-        drain_deadline_s=30.0,
-    )
+def trainer(folder: LabFolder, site: SiteId, options: WorkOptions) -> JobSpec:
+    """The training at a site, as these options have it."""
+    return jobs.trainer(folder, site, pace_per_s=options.pace_per_s, save_every=options.save_every, script=options.script)
 
 
 def write_estate(record: LabRecord, folder: LabFolder) -> None:
@@ -123,12 +101,6 @@ def write_estate(record: LabRecord, folder: LabFolder) -> None:
 def write_recovery_file(record: LabRecord, folder: LabFolder, options: WorkOptions) -> None:
     """``recovery.yaml`` in the lab's folder."""
     (folder.root / "recovery.yaml").write_text(write_recovery(recovery(record, folder, options)))
-
-
-def write_move(record: LabRecord, folder: LabFolder, options: WorkOptions, model: SnapshotId) -> None:
-    """``move.yaml`` in the lab's folder."""
-    runbook = move_runbook(move(record, folder, options, model))
-    (folder.root / "move.yaml").write_text(write_runbook(runbook, actions=wiring.action_params()))
 
 
 def _site(record: LabRecord, folder: LabFolder, site: SiteId) -> Site:

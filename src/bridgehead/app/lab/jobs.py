@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Final
 
 from bridgehead.app.demo.commands import QUIET
 from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, WorkloadId
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.testing.lab.record import HUB, LabFolder, LabRecord
-from bridgehead.testing.lab.servers import BACKEND_PORT, CLIENTS_PORT, PROXY_PORT, SERVICE
+from bridgehead.testing.lab.servers import BACKEND_PORT, CLIENTS_PORT, PROXY_PORT, SERVICE, VAULT_PORT
 
 TRAINING: Final = WorkloadId("lm")
 MODEL: Final = WorkloadId("chat-model")
@@ -36,12 +37,20 @@ def losses_of(folder: LabFolder, job: JobName) -> str:
     return str(folder.log / f"{job}.losses.jsonl")
 
 
-def trainer(folder: LabFolder, site: SiteId, *, pace_per_s: float, save_every: int, standby: bool = False) -> JobSpec:
-    """The training at a site."""
+def program(script: Path | None) -> tuple[str, ...]:
+    """What starts all ranks of a training on one node: numpy's, or torchrun with a script."""
+    if script is None:
+        return (sys.executable, "-m", "bridgehead.app.demo.ranks")
+    return (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), str(script))
+
+
+def trainer(folder: LabFolder, site: SiteId, *, pace_per_s: float, save_every: int, script: Path | None = None) -> JobSpec:
+    """The training at a site. ``script``: another one, for torchrun, with the same options as ``examples/lab/fsdp.py``."""
     name = trainer_name(site)
+    ranks = ("--ranks", str(RANKS)) if script is None else ()
     command = (
-        sys.executable, "-m", "bridgehead.app.demo.ranks",
-        "--ranks", str(RANKS),
+        *program(script),
+        *ranks,
         "--seed", str(SEED),
         "--until", str(NEVER),
         "--pace", str(pace_per_s),
@@ -49,11 +58,11 @@ def trainer(folder: LabFolder, site: SiteId, *, pace_per_s: float, save_every: i
     )  # fmt: skip
     env = {
         **QUIET,
+        "GLOO_SOCKET_IFNAME": "lo",
         "BRIDGEHEAD_VAULT": str(folder.site(site) / "vault"),
         "BRIDGEHEAD_WORKLOAD": TRAINING,
         "BRIDGEHEAD_SITE": site,
         "BRIDGEHEAD_CONTROL": str(folder.site(site) / "control" / name),
-        "BRIDGEHEAD_STANDBY": "1" if standby else "0",
         "BRIDGEHEAD_SAVE_EVERY_STEPS": str(save_every),
     }
     return JobSpec(name=name, command=command, env=env, grace_s=10.0)
@@ -84,4 +93,14 @@ def clients(record: LabRecord, folder: LabFolder, site: SiteId, snapshot: Snapsh
         "--rate", str(rate_per_s),
         "--seed", str(SEED),
         "--out", str(folder.site(HUB) / "clients"),
+    )  # fmt: skip
+
+
+def copies(record: LabRecord, folder: LabFolder, source: SiteId, target: SiteId) -> tuple[str, ...]:
+    """What keeps the vault of ``target`` up to date with that of ``source``; it stands at ``target``."""
+    return (
+        sys.executable, "-m", "bridgehead.app.lab.copies",
+        "--source", f"http://{record.lines[source].address}:{VAULT_PORT}",
+        "--target", str(folder.site(target) / "vault"),
+        "--site", target,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Work: what a lab is for. Training and a service at site-a as Slurm jobs, clients at the hub; and what they say of themselves."""
+"""Work: training and a service at site-a as Slurm jobs, copies of vaults at site-b, clients at the hub; and what came of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from bridgehead.app import wiring
+from bridgehead.app.demo.commands import QUIET
 from bridgehead.app.demo.records import SUMMARY_NAME, LoadSummary
 from bridgehead.app.lab import files, jobs
 from bridgehead.app.lab.files import WorkOptions
@@ -17,11 +18,11 @@ from bridgehead.kernel.ids import Epoch, RunId, SnapshotId, StepId
 from bridgehead.model.stamp import Stamp
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.testing.lab.lab import Lab
-from bridgehead.testing.lab.record import HUB, SITE_A, Started
+from bridgehead.testing.lab.record import HUB, SITE_A, SITE_B, Started
 from bridgehead.testing.lab.servers import SERVICE
 from bridgehead.training import open_vault
 
-CLIENTS: Final = "clients"
+CLIENTS, COPIES = "clients", "copies"
 MODEL_STEPS: Final = 60
 """The model that is served has learnt for so many steps: enough that its answers differ from chance."""
 SETTLE_S: Final = 60.0
@@ -29,24 +30,24 @@ Value = TypeVar("Value")
 
 
 def start_work(lab: Lab, options: WorkOptions = WorkOptions()) -> SnapshotId:
-    """Start everything at site-a and the clients, write ``move.yaml`` and ``recovery.yaml``; the snapshot that is served.
+    """Start everything at site-a and the clients, write ``recovery.yaml``; the snapshot that is served.
 
     Raises PORT_PERMANENT when something does not come up, port errors.
     """
     record, folder = lab.record, lab.folder
     model = publish_model(lab)
     files.write_recovery_file(record, folder, options)
-    files.write_move(record, folder, options, model)
     ports = ports_of(lab)
     scheduler = ports.scheduler(SITE_A)
     specs = (
-        jobs.trainer(folder, SITE_A, pace_per_s=options.pace_per_s, save_every=options.save_every),
+        files.trainer(folder, SITE_A, options),
         jobs.backend(record, folder, SITE_A, model),
     )
     for number, spec in enumerate(specs):
         scheduler.start(spec, stamp=Stamp(RunId("lab"), StepId(f"work-{number}"), 1, Epoch(1)))
     until(lambda: quietly(lambda: ports.serving(SERVICE).health(SERVICE, SITE_A).warm), f"{SERVICE} at {SITE_A} to be warm", lab)
     until(lambda: quietly(lambda: ports.training(SITE_A).progress(jobs.trainer_name(SITE_A)).step > 0), "the training's first step", lab)
+    lab.run(SITE_B, COPIES, jobs.copies(record, folder, SITE_A, SITE_B), env=QUIET)
     if options.rate_per_s:
         start_clients(lab, model, rate_per_s=options.rate_per_s)
     return model
@@ -72,8 +73,6 @@ def publish_model(lab: Lab) -> SnapshotId:
 def start_clients(lab: Lab, model: SnapshotId, *, rate_per_s: float) -> Started:
     """Clients at the hub, as a program of the lab."""
     command = jobs.clients(lab.record, lab.folder, SITE_A, model, rate_per_s=rate_per_s)
-    from bridgehead.app.demo.commands import QUIET
-
     return lab.run(HUB, CLIENTS, command, env=QUIET)
 
 
