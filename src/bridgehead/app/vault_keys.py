@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from bridgehead.app.secrets import vault_credentials
 from bridgehead.app.vaults import open_vault, store_of, usage
 from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.vault.crypt import keys
@@ -16,7 +17,6 @@ from bridgehead.vault.crypt.credentials import (
     KEY_FILE_VARIABLE,
     PASSPHRASE_VARIABLE,
     Credentials,
-    credentials,
     passphrase_of,
     read_key_file,
 )
@@ -73,7 +73,7 @@ def founding(*, encrypt: bool, recipients: Sequence[str], like: Vault | None) ->
         )
     if like is not None:
         return None
-    everybody = (*named, *recipients_of(credentials(os.environ), now_s=now_s))
+    everybody = (*named, *recipients_of(vault_credentials(), now_s=now_s))
     if everybody:
         return Founding(KeyRing([new_root(now_s=now_s)]), everybody)
     if encrypt:
@@ -89,7 +89,7 @@ def founding(*, encrypt: bool, recipients: Sequence[str], like: Vault | None) ->
 def listing(place: str) -> KeyList:
     """Who can open a vault. Works without a key; then nobody can say which records are the family's own."""
     store = store_of(place)
-    found = credentials(os.environ)
+    found = vault_credentials()
     vault = open_vault(place) if found or not read(store).sealed else None
     if vault is not None and vault.ring is None:
         raise _plain(place)

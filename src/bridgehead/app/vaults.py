@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from bridgehead.app.metered_blobs import MeteredBlobs, Moved
+from bridgehead.app.secrets import vault_credentials
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent
 from bridgehead.kernel.ids import Epoch, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Snapshot
 from bridgehead.ports.blobs import Blobs
 from bridgehead.vault import Damaged, SaveResult, Vault, VerifyReport
 from bridgehead.vault.access import Reading, note_restore
-from bridgehead.vault.crypt.credentials import credentials
 from bridgehead.vault.layout import DATA_PREFIX, KEYS_PREFIX, RECEIPTS_PREFIX, SNAPSHOTS_PREFIX, VAULT_KEY, is_name
 from bridgehead.vault.objects import PACK_BYTES, Objects
 from bridgehead.vault.packindex import REPAIR
@@ -105,7 +105,7 @@ def open_vault(place: str, *, moved: Moved | None = None, rate_bps: float | None
     check_folder(place)
     store = store_of(place, moved=moved, rate_bps=rate_bps)
     try:
-        return Vault.open(store, key=credentials(os.environ))
+        return Vault.open(store, key=vault_credentials())
     except (NoVault, Damaged) as error:
         headless(place, store, error)
         raise missing("open a vault", subject=place, happened="there is no vault in it", remedy=_look_or_make(place)) from error
@@ -160,7 +160,7 @@ def init_vault(
         raise usage("make a vault", subject=place, happened="it is not a directory", remedy="Name an empty directory, or a new one.")
     with space_named():
         try:
-            return Vault.open(store, key=credentials(os.environ)), False
+            return Vault.open(store, key=vault_credentials()), False
         except (NoVault, Damaged) as error:
             headless(place, store, error)
         except BridgeheadError:

@@ -7,7 +7,6 @@ count.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -82,9 +81,9 @@ class Looker:
             raise NotFound("no vault is connected there", tried="look at a vault", subject=site, remedy="Add it to the estate.")
         driver = DRIVERS["vault"][connection["driver"]]()
         options = {key: value for key, value in connection.items() if key != "driver"}
-        from bridgehead.vault.crypt.credentials import credentials
+        from bridgehead.app.secrets import vault_credentials
 
-        return Vault.open(driver.make(read_options(options, driver.options)), key=credentials(os.environ))
+        return Vault.open(driver.make(read_options(options, driver.options)), key=vault_credentials())
 
     def _connected(self, kind: str, owner: str) -> Switchboard:
         """The ports of one site or service. Each is connected by itself, so that one that cannot be does not hide the others."""

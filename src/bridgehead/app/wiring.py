@@ -5,13 +5,13 @@ Drivers are imported when an estate names them, so that a verb pays only for wha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from bridgehead.app.secrets import ReferencingScheduler
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.metrics import Metrics, Reading
@@ -209,7 +209,7 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
     sites: dict[SiteId, Mapping[str, Any]] = connections["sites"]
     services: dict[ServiceId, Mapping[str, Any]] = connections["services"]
     return Switchboard(
-        schedulers={site: _made("scheduler", c["scheduler"], site) for site, c in sites.items() if "scheduler" in c},
+        schedulers={site: ReferencingScheduler(_made("scheduler", c["scheduler"], site)) for site, c in sites.items() if "scheduler" in c},
         trainings={site: _made("training", c["training"], site) for site, c in sites.items() if "training" in c},
         traffics={service: _made("traffic", c["traffic"]) for service, c in services.items() if "traffic" in c},
         servings={service: _made("serving", c["serving"]) for service, c in services.items() if "serving" in c},
@@ -267,7 +267,7 @@ def store_at(connection: Options) -> Blobs:
 
 def opened(store: Blobs) -> Vault:
     """The vault in a store, with the keys that the environment gives. Raises VAULT_LOCKED, Damaged, NoVault, port errors."""
+    from bridgehead.app.secrets import vault_credentials
     from bridgehead.vault import Vault
-    from bridgehead.vault.crypt.credentials import credentials
 
-    return Vault.open(store, key=credentials(os.environ))
+    return Vault.open(store, key=vault_credentials())

@@ -29,7 +29,7 @@ def open_vault(directory: Path) -> Vault:
         BridgeheadError: ``vault-not-found`` when it holds no vault, ``vault-locked`` when it is encrypted and neither BRIDGEHEAD_PASSPHRASE
             nor BRIDGEHEAD_KEY_FILE opens it.
     """
-    return Vault.open(blobs_in(directory), key=credentials(os.environ))
+    return Vault.open(blobs_in(directory), key=credentials(os.environ, fetch=_fetch_key))
 
 
 def create_vault(directory: Path) -> Vault:
@@ -68,3 +68,9 @@ def _base(connection: Mapping[str, Any]) -> Blobs:
             return S3Blobs(msgspec.convert(options, S3BlobsOptions))
         case other:
             raise ValueError(f"there is no view of a '{other}'")
+
+
+def _fetch_key(reference: str) -> bytes:
+    from bridgehead.drivers.openbao.keys import fetch_key
+
+    return fetch_key(reference, os.environ)

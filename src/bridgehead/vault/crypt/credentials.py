@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -39,13 +39,39 @@ class Credentials:
         return " and ".join(kinds) or "no key"
 
 
-def credentials(environ: Mapping[str, str]) -> Credentials:
-    """From BRIDGEHEAD_PASSPHRASE and the file that BRIDGEHEAD_KEY_FILE names. Raises BAD_USAGE: one is empty, or the file is no key."""
+def credentials(environ: Mapping[str, str], *, fetch: Callable[[str], bytes] | None = None) -> Credentials:
+    """From BRIDGEHEAD_PASSPHRASE and what BRIDGEHEAD_KEY_FILE names. Raises BAD_USAGE: one is empty, or the file is no key.
+
+    Args:
+        fetch: gets what a reference names (``openbao:...``, in place of a file); None where there is no server of secrets.
+    """
     file = environ.get(KEY_FILE_VARIABLE)
-    found = read_key_file(Path(file)) if file else Credentials()
-    return Credentials(
-        passphrase=passphrase_of(environ, PASSPHRASE_VARIABLE), identities=found.identities, raw_key=found.raw_key
-    )  # fmt: skip
+    passphrase = passphrase_of(environ, PASSPHRASE_VARIABLE)
+    if file and is_reference(file):
+        if fetch is None:
+            raise _refused(file, "secrets are not fetched here")
+        found = _key_in(fetch(file), subject=file) if "@" in file else key_of(fetch(file))  # wrapped: what a key file would hold
+    else:
+        found = read_key_file(Path(file)) if file else Credentials()
+    return Credentials(passphrase=passphrase or found.passphrase, identities=found.identities, raw_key=found.raw_key)
+
+
+def is_reference(text: str) -> bool:
+    """Whether this names a secret on a server, and no file."""
+    return text.startswith("openbao:")
+
+
+def key_of(data: bytes) -> Credentials:
+    """A secret as a key: age identities or a raw key when it looks like that, else a passphrase."""
+    text = data.decode(errors="replace").strip()
+    if (digits := _HEX_KEY.fullmatch(data)) is not None:
+        return Credentials(raw_key=bytes.fromhex(digits[1].decode()))
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if lines and all(line.startswith("AGE-SECRET-KEY-") for line in lines) and all(map(_is_identity, lines)):
+        return Credentials(identities=tuple(lines))
+    if not text:
+        raise _refused("the secret", "it is empty: a passphrase that got lost on its way would leave everything in clear")
+    return Credentials(passphrase=text)
 
 
 def passphrase_of(environ: Mapping[str, str], variable: str) -> str | None:
@@ -63,18 +89,20 @@ def read_key_file(file: Path) -> Credentials:
             data = stream.read(_LARGEST_FILE_BYTES)
     except OSError as error:
         raise _refused(str(file), error.strerror or str(error)) from error
+    return _key_in(data, subject=str(file))
+
+
+def _key_in(data: bytes, *, subject: str) -> Credentials:
     if len(data) == RAW_KEY_BYTES:
         return Credentials(raw_key=data)
     if (digits := _HEX_KEY.fullmatch(data)) is not None:
         return Credentials(raw_key=bytes.fromhex(digits[1].decode()))
     if data.startswith((b"age-encryption.org/", b"-----BEGIN AGE")):
-        raise _refused(str(file), "it is encrypted itself: decrypt it first")
+        raise _refused(subject, "it is encrypted itself: decrypt it first")
     lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if not lines or not all(_is_identity(line) for line in lines):
-        raise _refused(
-            str(file), "it holds neither age identities (AGE-SECRET-KEY-1...) nor a raw key (32 bytes, or 64 hexadecimal digits)"
-        )
+        raise _refused(subject, "it holds neither age identities (AGE-SECRET-KEY-1...) nor a raw key (32 bytes, or 64 hexadecimal digits)")
     return Credentials(identities=tuple(lines))
 
 
@@ -93,5 +121,5 @@ def _refused(subject: str, happened: str) -> BridgeheadError:
         tried="read a key",
         subject=subject,
         happened=happened,
-        remedy=f"{PASSPHRASE_VARIABLE} holds a passphrase; {KEY_FILE_VARIABLE} or --key-file names a file with a key.",
+        remedy=f"{PASSPHRASE_VARIABLE} holds a passphrase; {KEY_FILE_VARIABLE} or --key-file names a file with a key (or openbao:...).",
     )
