@@ -35,7 +35,8 @@ An estate names a driver for each connection: `scheduler`, `training` and `vault
 absolute: a relative one is looked up from the folder of whichever process drives the run.
 
 What the two proxies do at weight 0, on a reload and with cookies is on a [page of its own](traffic-drivers.md). How to add one:
-[write a driver](../how-to/write-a-driver.md).
+[write a driver](../how-to/write-a-driver.md). The shared journal (PostgreSQL) and the server of secrets (OpenBao) are no
+connections of an estate: machines name them, [here](../how-to/run-several-controllers.md) and [here](../how-to/use-openbao.md).
 """
 
 ACTIONS_HEAD = """\
@@ -111,6 +112,7 @@ PORTS = {
     "vault": "Where the blobs of a site's vault are.",
     "traffic": "The proxy in front of a service.",
     "metrics": "The counters from which gates judge.",
+    "bubbles": "Isolated places for drills: a folder, a view of a vault, a network namespace where that is asked for.",
     "serving": "The health report of a service's backends.",
 }
 
