@@ -89,6 +89,19 @@ def lab(short: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture
+def fresh(short: Path, bridgehead: Commands) -> Iterator[Lab]:
+    """A lab of this test alone, with lines that are fast enough for much traffic."""
+    lab = Lab(short / "fresh")
+    bridgehead("lab", "up", "--dir", lab.folder.root)
+    record = lab.record
+    try:
+        yield lab
+    finally:
+        bridgehead("lab", "down", "--dir", lab.folder.root)
+    assert leftovers(record.id) == []
+
+
+@pytest.fixture
 def whole(lab: Lab) -> Iterator[Lab]:
     """The lab with all partitions healed before and after."""
     lab.heal()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # numpy is imported after the number of its threads is set, s
     from bridgehead.app.demo.model import Learner, Weights
 
 SNAPSHOT: Final = "snapshot"
+CORPUS_CHARS: Final = 1_000_000
+"""Enough to learn from, and read in a moment: what a lost site costs shall not be reading text."""
 
 
 class Rank:
@@ -44,7 +46,7 @@ class Rank:
 
         self.number, self.count, self.seed = number, count, seed
         self._pipes, self._vault = pipes, vault
-        text = collect().decode("utf-8", errors="replace")
+        text = collect().decode("utf-8", errors="replace")[:CORPUS_CHARS]
         self.tokens: NDArray = Vocabulary.build(text, size=VOCABULARY_SIZE).encode_corpus(text)  # type: ignore[type-arg]
         self.learner: Learner = Learner.fresh(seed=seed)
         self.mine = sorted(self.learner.weights)[number::count]

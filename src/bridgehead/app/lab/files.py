@@ -16,6 +16,8 @@ from bridgehead.ports.scheduler import JobSpec
 from bridgehead.testing.lab.record import SITE_A, SITE_B, SITES, WITNESS, LabFolder, LabRecord
 from bridgehead.testing.lab.servers import BACKEND_PORT, SERVICE, VAULT_PORT, haproxy_options, prometheus_url
 
+SLURM_TIMEOUT_S = 2.0
+"""Slurm's clients try for 4 s to reach a controller that is dead; here an answer takes some milliseconds."""
 COUNTERS = ("requests_total", "errors_total", "wrong_total", "latency_seconds_sum", "latency_seconds_count")
 
 
@@ -107,6 +109,7 @@ def _site(record: LabRecord, folder: LabFolder, site: SiteId) -> Site:
     place = folder.site(site)
     slurm = {
         "cluster": site,
+        "timeout_s": SLURM_TIMEOUT_S,
         "state": str(place / "jobs"),
         "conf": str(place / "slurm" / "slurm.conf"),
         "jobcomp": str(place / "slurm" / "log" / "jobcomp.txt"),

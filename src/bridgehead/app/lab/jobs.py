@@ -65,7 +65,7 @@ def trainer(folder: LabFolder, site: SiteId, *, pace_per_s: float, save_every: i
         "BRIDGEHEAD_CONTROL": str(folder.site(site) / "control" / name),
         "BRIDGEHEAD_SAVE_EVERY_STEPS": str(save_every),
     }
-    return JobSpec(name=name, command=command, env=env, grace_s=10.0)
+    return JobSpec(name=name, command=command, env=env, grace_s=6.0)
 
 
 def backend(record: LabRecord, folder: LabFolder, site: SiteId, snapshot: SnapshotId | str) -> JobSpec:
@@ -79,7 +79,7 @@ def backend(record: LabRecord, folder: LabFolder, site: SiteId, snapshot: Snapsh
         "--vault", str(folder.site(site) / "vault"),
         "--snapshot", snapshot,
     )  # fmt: skip
-    return JobSpec(name=backend_name(site), command=command, env=QUIET, grace_s=20.0)
+    return JobSpec(name=backend_name(site), command=command, env=QUIET, grace_s=6.0)
 
 
 def clients(record: LabRecord, folder: LabFolder, site: SiteId, snapshot: SnapshotId, *, rate_per_s: float) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from bridgehead.kernel.ids import Epoch, RunId, SnapshotId, StepId
 from bridgehead.model.stamp import Stamp
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.testing.lab.lab import Lab
-from bridgehead.testing.lab.record import HUB, SITE_A, SITE_B, Started
+from bridgehead.testing.lab.record import HUB, SITE_A, SITE_B, SITES, Started
 from bridgehead.testing.lab.servers import SERVICE
 from bridgehead.training import open_vault
 
@@ -57,11 +57,12 @@ def publish_model(lab: Lab) -> SnapshotId:
     """The served model in site-a's vault: learnt here and now, the same every time."""
     from bridgehead.app.demo.corpus import collect
     from bridgehead.app.demo.model import VOCABULARY_SIZE, Learner
+    from bridgehead.app.demo.ranks import CORPUS_CHARS
     from bridgehead.app.demo.vocabulary import Vocabulary
     from bridgehead.training.state import Capture
 
     vault = open_vault(lab.folder.site(SITE_A) / "vault")
-    text = collect().decode("utf-8", errors="replace")
+    text = collect().decode("utf-8", errors="replace")[:CORPUS_CHARS]
     vocabulary = Vocabulary.build(text, size=VOCABULARY_SIZE)
     learner, tokens, capture = Learner.fresh(seed=jobs.SEED + 1), vocabulary.encode_corpus(text), Capture()
     for step in range(1, MODEL_STEPS + 1):
@@ -80,6 +81,11 @@ def stop_clients(lab: Lab) -> LoadSummary:
     """Let every open request come to its end; what came of all of them."""
     lab.end_program(CLIENTS)
     return msgspec.json.decode((lab.folder.site(HUB) / CLIENTS / SUMMARY_NAME).read_bytes(), type=LoadSummary)
+
+
+def requests_so_far(lab: Lab) -> float:
+    """How many requests the clients have finished, as Prometheus has it; 0 while it has nothing."""
+    return sum(ports_of(lab).metrics.read(SERVICE, site).counters.get("requests_total", 0.0) for site in SITES)
 
 
 def ports_of(lab: Lab) -> Switchboard:

@@ -73,7 +73,8 @@ def status_of(folder: LabFolder, record: LabRecord) -> LabStatus:
     with ThreadPoolExecutor(16, thread_name_prefix="lab-status") as pool:
         servers = dict(zip(record.processes, pool.map(_server, record.processes), strict=True))
         programs = dict(zip(record.programs, pool.map(_server, record.programs), strict=True))
-        jobs = dict(zip(SITES, pool.map(lambda site: _jobs(folder, site), SITES), strict=True))
+        alive = [site for site in SITES if site not in record.killed]  # Slurm's clients wait long for a controller that is not there
+        jobs = dict(zip(alive, pool.map(lambda site: _jobs(folder, site), alive), strict=True))
     places = {
         place: PlaceStatus(
             namespace=record.namespace(place),
