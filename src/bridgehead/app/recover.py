@@ -19,10 +19,10 @@ from bridgehead.model import event as ev
 from bridgehead.model.recovery import Recovery
 from bridgehead.model.runbook import ActionStep, Runbook
 from bridgehead.recovery.escalation import Escalator
-from bridgehead.recovery.failover import CONFIRM, Failover, failover_runbook
+from bridgehead.recovery.failover import Failover, failover_runbook
 from bridgehead.recovery.loss import Losses
 from bridgehead.recovery.moving import Move, move_runbook
-from bridgehead.recovery.protection import PROTECTED, Protection, protect_runbook
+from bridgehead.recovery.protection import CONFIRM, PROTECTED, Protection, protect_runbook
 from bridgehead.recovery.steps import APPROVE
 from bridgehead.runbook import state as st
 

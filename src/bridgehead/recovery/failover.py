@@ -23,11 +23,10 @@ from bridgehead.recovery.actions.takeover import TakeOver, TakeOverParams
 from bridgehead.recovery.actions.training import Standby, StandbyParams
 from bridgehead.recovery.loss import Loss, Losses, loss_of
 from bridgehead.recovery.order import lanes, needed, ordered
-from bridgehead.recovery.protection import SERVING, protection
+from bridgehead.recovery.protection import CONFIRM, SERVING, protection
 from bridgehead.recovery.steps import LONG_PAUSE_S, Case, Maker, percent
 
 STAYS = "what was taken over stays: the way back is a failback, which loses nothing"
-CONFIRM = StepId("confirm")
 
 
 class Failover(msgspec.Struct, frozen=True):

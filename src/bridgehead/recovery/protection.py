@@ -13,11 +13,12 @@ from bridgehead.recovery.actions.losing import MeasureLoss, MeasureLossParams
 from bridgehead.recovery.actions.milestones import Milestone, MilestoneParams, ProbeParams, ProbeReplication, ReachMilestone
 from bridgehead.recovery.actions.replication import Precopy, PrecopyParams
 from bridgehead.recovery.actions.running import ClearJobs, ClearParams
+from bridgehead.recovery.actions.services import DrainParams, DrainTraffic
 from bridgehead.recovery.actions.takeover import CloseParams, CloseSite
 from bridgehead.recovery.runbooks import COPIES_ARE_HARMLESS
 from bridgehead.recovery.steps import LONG_PAUSE_S, Case, Maker
 
-SERVING, PROTECTED = StepId("serving"), StepId("protected")
+CONFIRM, SERVING, PROTECTED = StepId("confirm"), StepId("serving"), StepId("protected")
 CLOSED, CLEARED = StepId("close"), StepId("clear")
 DECIDED = "what a majority decided stays decided, and a zombie stays ended"
 
@@ -58,7 +59,7 @@ def protection(
     """
     steps = closing(maker, returned, cases, after=after, points=points)
     probes: list[StepId] = []
-    for case in cases:
+    for case in _vaults_of(cases):
         seeded = _seeded(maker, case, returned)
         probes += [step.id for step in seeded[-1:]]
         steps += seeded
@@ -75,15 +76,30 @@ def closing(maker: Maker, returned: SiteId, cases: Sequence[Case], *, after: Seq
     close = CloseParams(returned, writers, maker.recovery.voters)
     jobs = tuple(dict.fromkeys(case.workload.job(returned).name for case in cases))
     grace_s = max((case.workload.job(returned).grace_s for case in cases), default=30.0)
+    # A site that was only cut off from us may still answer users: their streams come to their end before its jobs do.
+    drains: list[Step] = [
+        maker.step(
+            case.step("leave"),
+            DrainTraffic.name,
+            DrainParams(case.service, returned),
+            needs=[CLOSED],
+            title=f"open streams of {case.service} at {returned} come to their end",
+            deadline_s=return_s,
+            kept=DECIDED,
+        )
+        for case in cases
+        if case.service is not None
+    ]
     steps: list[Step] = [
         maker.step(
             CLOSED, CloseSite.name, close, needs=after, title=f"{returned} returns, and is closed first", deadline_s=return_s, kept=DECIDED
         ),
+        *drains,
         maker.step(
             CLEARED,
             ClearJobs.name,
             ClearParams(returned, jobs, grace_s),
-            needs=[CLOSED],
+            needs=[CLOSED, *(step.id for step in drains)],
             title=f"nothing of it runs at {returned} any more",
             deadline_s=return_s,
             kept=DECIDED,
@@ -92,9 +108,10 @@ def closing(maker: Maker, returned: SiteId, cases: Sequence[Case], *, after: Seq
     for case in cases if points else ():
         if case.trains:
             job = case.workload.job(returned).name
-            measure = MeasureLossParams(case.id, returned, job, case.workload.gpus, point=case.step("prove"))
+            prove, fence, confirm = case.step("prove"), case.step("fence"), CONFIRM
+            measure = MeasureLossParams(case.id, returned, job, prove, fence, confirm)
             title = f"what {case.id} really lost"
-            needs = [CLEARED, case.step("prove")]
+            needs = [CLEARED, prove, fence, confirm]
             steps.append(maker.step(case.step("measure"), MeasureLoss.name, measure, needs=needs, title=title, deadline_s=return_s))
     return steps
 
@@ -127,6 +144,16 @@ def _seeded(maker: Maker, case: Case, returned: SiteId) -> list[Step]:
             kept=COPIES_ARE_HARMLESS,
         ),
     ]
+
+
+def _vaults_of(cases: Sequence[Case]) -> list[Case]:
+    """One case for each name in the vaults: what a service serves may be what is trained."""
+    by_name: dict[WorkloadId, Case] = {}
+    for case in sorted(cases, key=lambda case: not case.trains):
+        name = vaulted(case)
+        if name is not None:
+            by_name.setdefault(name, case)
+    return [case for case in cases if case in by_name.values()]
 
 
 def vaulted(case: Case) -> WorkloadId | None:

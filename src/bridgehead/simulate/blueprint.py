@@ -93,6 +93,7 @@ class Blueprint(msgspec.Struct, frozen=True):
     Attributes:
         jobs: such jobs that run since before the beginning: where, and their names.
         link_bps: bytes per second between sites.
+        voters: sites, and a witness, a majority of which decides who may write; none: each vault speaks for its own site.
     """
 
     sites: tuple[SiteId, ...]
@@ -102,3 +103,4 @@ class Blueprint(msgspec.Struct, frozen=True):
     stored: tuple[StoredPlan, ...] = ()
     jobs: tuple[tuple[SiteId, JobName], ...] = ()
     link_bps: float = 200_000_000.0
+    voters: tuple[SiteId, ...] = ()

@@ -125,6 +125,8 @@ class FaultBook:
                 at(fault.at_s, lambda: self._forget(index))
             case ft.OldPrimary():
                 self._arm_old_primary(index, fault)
+            case ft.SiteLoss():
+                self._arm_loss(index, fault)
             case _:
                 assert_never(fault)
 
@@ -145,6 +147,21 @@ class FaultBook:
 
         self._world.timeline.after(fault.at_s, begin)
         self._world.timeline.after(fault.at_s + fault.for_s, lambda: network.join(site))
+
+    def _arm_loss(self, index: int, fault: ft.SiteLoss) -> None:
+        world = self._world
+
+        def begin() -> None:
+            self._hit.add(index)
+            world.lose(fault.site)
+
+        def end() -> None:
+            world.network.join(fault.site)
+            if fault.zombie:
+                world.revive(fault.site)
+
+        world.timeline.after(fault.at_s, begin)
+        world.timeline.after(fault.at_s + fault.for_s, end)
 
     def _arm_disk(self, index: int, fault: ft.DiskFull) -> None:
         vault = self._world.vaults[fault.site]

@@ -175,9 +175,18 @@ class OldPrimary(_Fault, frozen=True, tag="old-primary"):
     for_s: float
 
 
+class SiteLoss(_Fault, frozen=True, tag="site-loss"):
+    """A whole site dies, jobs and all, and is out of reach; after ``for_s`` it is back. A ``zombie`` goes on computing where it was."""
+
+    site: SiteId
+    at_s: float
+    for_s: float
+    zombie: bool = False
+
+
 CallFault = SlowCall | FailBefore | FailAfter | RepeatedCall | StaleRead | DieInCall | LateCall
 AppendFault = DieAtAppend | LostAppend | JournalFull
-WorldFault = CutOff | CutLink | JobDeath | BadWrite | DiskFull | ClockJump | Word | ProxyForgets | OldPrimary
+WorldFault = CutOff | CutLink | JobDeath | BadWrite | DiskFull | ClockJump | Word | ProxyForgets | OldPrimary | SiteLoss
 Fault = CallFault | AppendFault | WorldFault
 
 

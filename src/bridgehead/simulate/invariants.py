@@ -1,7 +1,8 @@
 """Invariants of a simulated world: what must hold at every moment, whatever fails. Looked at after every event.
 
 Words. A trainer *counts* while it computes steps and a snapshot that it saved now would count at the vault of its own site. A *writer*
-is a trainer that counts. These checks share no code with actions or drivers; they only look at the world.
+is a trainer that counts. Where sites vote, it counts while what it saves is in the epoch that a majority has decided for its site.
+These checks share no code with actions or drivers; they only look at the world.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from bridgehead.kernel.ids import Epoch, RunId
+from bridgehead.kernel.ids import Epoch, RunId, WorkloadId
 from bridgehead.simulate.trainer import Trainer
 from bridgehead.simulate.world import World
 
@@ -27,12 +28,16 @@ def writers(world: World) -> dict[str, list[Trainer]]:
     """The trainers that count now, by workload."""
     found: dict[str, list[Trainer]] = {}
     for workload in world.history:
-        found[workload] = [
-            trainer
-            for trainer in world.trainers(workload)
-            if trainer.computing and world.vaults[trainer.plan.site].counts(workload, trainer.epoch)
-        ]
+        found[workload] = [trainer for trainer in world.trainers(workload) if trainer.computing and _counts(world, workload, trainer)]
     return found
+
+
+def _counts(world: World, workload: WorkloadId, trainer: Trainer) -> bool:
+    """With voters, a majority says who may write, whatever a single vault has heard of it."""
+    if not world.blueprint.voters:
+        return world.vaults[trainer.plan.site].counts(workload, trainer.epoch)
+    decided = world.decided(workload)
+    return trainer.epoch == 0 if decided is None else (trainer.epoch, trainer.plan.site) == (decided.epoch, decided.holder)
 
 
 class Invariants:
@@ -48,6 +53,7 @@ class Invariants:
     def look(self) -> None:
         """Check everything that can be broken in one moment."""
         self._tell("one-writer", self._two_writers())
+        self._tell("decided-first", self._undecided())
         self._tell("serving-capacity", self._serving())
         self._tell("streams", self._streams())
         if self._effects_seen < len(self._world.effects):
@@ -65,6 +71,14 @@ class Invariants:
             if len(counting) > 1:
                 names = ", ".join(f"{trainer.plan.job} at {trainer.plan.site} in epoch {trainer.epoch}" for trainer in counting)
                 yield f"{workload}: {len(counting)} trainers count: {names}"
+
+    def _undecided(self) -> Iterator[str]:
+        """Where sites vote, nobody computes in an epoch before a majority has decided it (design rule 8)."""
+        for workload in self._world.history if self._world.blueprint.voters else ():
+            decided = self._world.decided(workload)
+            for trainer in self._world.trainers(workload):
+                if trainer.computing and trainer.epoch > (decided.epoch if decided is not None else 0):
+                    yield f"{workload}: {trainer.plan.job} at {trainer.plan.site} computes in epoch {trainer.epoch}, which nobody decided"
 
     def _serving(self) -> Iterator[str]:
         """Weights in force point only to backends that are up, warm and have the right model, and enough capacity stands behind them.

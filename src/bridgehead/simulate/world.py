@@ -151,13 +151,47 @@ class World:
         recorded = vault.open_fence(fence)
         if vault.fence_in_force(fence.workload) == before:
             return recorded
+        decided = self.decided(fence.workload)
         for trainer in self.trainers(fence.workload):
             stretch = trainer.stretch
-            if trainer.plan.site == site and stretch is not None and stretch.uncounted_from is None and trainer.epoch != fence.epoch:
+            if self.blueprint.voters:
+                closed = decided is not None and trainer.epoch < decided.epoch
+            else:
+                closed = trainer.plan.site == site and trainer.epoch != fence.epoch
+            if stretch is not None and stretch.uncounted_from is None and closed:
                 stretch.uncounted_from = trainer.step_at(self.now_s) + 1
         for told in self.on_fence:
             told(site, fence)
         return recorded
+
+    def decided(self, workload: WorkloadId) -> Fence | None:
+        """The newest fence that a majority of the voters has recorded; None before the first, or where there are no voters."""
+        voters = self.blueprint.voters
+        recorded = [fence for voter in voters for fence in self.vaults[voter].fences.get(workload, ())]
+        kept = [fence for fence in recorded if recorded.count(fence) > len(voters) // 2]
+        return max(kept, key=lambda fence: fence.epoch, default=None)
+
+    def lose(self, site: SiteId) -> None:
+        """Everything at ``site`` dies, and nobody reaches it any more."""
+        for (where, name), executions in list(self.jobs.items()):
+            if where == site and executions[-1].running:
+                self.kill(site, name, died=True)
+        self.network.cut_off(site)
+
+    def revive(self, site: SiteId) -> None:
+        """The trainers that computed at ``site`` in the beginning compute again where they were, under their own names, and obey nobody."""
+        for plan in self.blueprint.trainers:
+            newest = self.newest(site, plan.job)
+            if plan.site != site or not plan.running or (newest is not None and newest.running):
+                continue
+            last = max(
+                (one.last for one in self.history[plan.workload] if one.last is not None and one.epoch == 0), default=plan.first_step
+            )
+            self._trainer_plans[site, plan.job] = msgspec.structs.replace(plan, ignores_orders=True, first_step=last)
+            job = self._begin(site, JobSpec(name=plan.job, command=("returned",)), f"returned/{self._executions}", long_ago=True)
+            self._trainer_plans[site, plan.job] = plan
+            if self.decided(plan.workload) is not None and job.trainer is not None and job.trainer.stretch is not None:
+                job.trainer.stretch.uncounted_from = job.trainer.stretch.first
 
     def bring_back(self, site: SiteId, workload: WorkloadId, *, for_s: float) -> bool:
         """The trainer that computed at ``site`` in the beginning is back beside everything else, obeys nobody, and saves in epoch 0

@@ -105,6 +105,12 @@ class VirtualLab:
         open_run(self.journal, self._run, done.plan.runbook, estate={}, by="lab", at_s=self.world.now_s, undoes=undoing_of(done))
         return self.run()
 
+    def follow(self, runbook: Runbook) -> Finished:
+        """After ``run`` ended: drive a second run in the same world, with the same book of faults."""
+        self._run, self._over_s, self._watched = RunId(f"{RUN}-then"), None, 0
+        open_run(self.journal, self._run, runbook, estate={}, by="lab", at_s=self.world.now_s)
+        return self.run()
+
     def run(self) -> Finished:
         """Drive the run to its end, through deaths and resumes, and let the world go on for a little."""
         timeline = self.world.timeline

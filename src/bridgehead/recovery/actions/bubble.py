@@ -33,7 +33,7 @@ class OpenBubble:
 
     def precheck(self, params: BubbleParams, call: Call) -> Outcome:
         """This run has bubbles."""
-        return Done() if self._ports.bubbles is not None else Failed("this estate has no bubbles", "Use `bridgehead recover drill`.")
+        return Done() if self._ports.bubbles is not None else Failed("this estate has no bubbles", "Only drills have bubbles.")
 
     def apply(self, params: BubbleParams, call: Call) -> Outcome:
         """Make it."""
@@ -44,7 +44,7 @@ class OpenBubble:
         """Its vault can be read, and none of its jobs runs."""
         for job in params.bubble.jobs:
             if isinstance(is_running(self._ports.scheduler(params.bubble.site).observe(job), params.bubble.site), Done):
-                return Failed(f"job '{job}' runs in the bubble already", "Run `bridgehead recover drill --clean`.")
+                return Failed(f"job '{job}' runs in the bubble already", "End what an earlier drill left there.")
         return Done()
 
     def undo(self, params: BubbleParams, call: Call) -> Outcome:
@@ -222,7 +222,7 @@ class StartInBubble:
 def bubbles_of(ports: Switchboard) -> Bubbles:
     """The port. Raises Permanent when the estate has none."""
     if ports.bubbles is None:
-        raise Permanent("this estate has no bubbles", tried="open a bubble", subject="drill", remedy="Use `bridgehead recover drill`.")
+        raise Permanent("this estate has no bubbles", tried="open a bubble", subject="drill", remedy="Only drills have bubbles.")
     return ports.bubbles
 
 

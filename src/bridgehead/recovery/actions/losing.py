@@ -127,18 +127,20 @@ def last_seen(ports: Switchboard, site: SiteId, job: JobName) -> LastSeen | None
 
 
 class MeasureLossParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``recovery.measure-loss``: after the source was closed and its jobs ended, what did it really do last?
+    """``recovery.measure-loss``: after the source was closed and its jobs ended, what had it really done?
 
     Attributes:
-        point: the step that named the promoted snapshot, in this run; else ``snapshot_step`` says its step.
+        point: the step that named the promoted snapshot.
+        fence: the step that raised the fence: what was computed later was in vain, and is no loss.
+        confirmed: the step that saw what it did last, before.
     """
 
     workload: WorkloadId
     site: SiteId
     job: JobName
-    gpus: int = 0
-    point: StepId | None = None
-    snapshot_step: int | None = None
+    point: StepId
+    fence: StepId
+    confirmed: StepId
 
 
 class MeasureLoss:
@@ -161,11 +163,19 @@ class MeasureLoss:
 
     def verify(self, params: MeasureLossParams, call: Call) -> Outcome:
         """Its last report."""
-        promoted = params.snapshot_step if params.point is None else call.earlier.get(params.point, {}).get("step")
+        promoted = call.earlier.get(params.point, {}).get("step")
+        fenced_s = call.earlier.get(params.fence, {}).get("decided_s", call.now_s)
+        before = call.earlier.get(params.confirmed, {}).get(params.workload)
         last = last_seen(self._ports, params.site, params.job)
+        if last is not None and last.step_ended_s > fenced_s:
+            # It went on, or began again, behind the fence. What it had done until then is what was seen before.
+            in_vain = {"in_vain_until_step": last.step}
+            last = None if before is None else msgspec.convert(before, LastSeen)
+        else:
+            in_vain = {}
         if last is None or promoted is None:
-            return Done({"lost_steps": None, "because": f"{params.job} left no report at {params.site}"})
-        return Done({"last_step": last.step, "lost_steps": max(0, last.step - promoted), "final": last.final})
+            return Done({"lost_steps": None, "because": f"{params.job} left no report at {params.site} from before the fence", **in_vain})
+        return Done({"last_step": last.step, "lost_steps": max(0, last.step - promoted), "final": last.final, **in_vain})
 
     def undo(self, params: MeasureLossParams, call: Call) -> Outcome:
         """Nothing to take back."""

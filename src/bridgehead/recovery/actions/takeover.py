@@ -70,12 +70,16 @@ class TakeOver:
         return self._raise(_wanted(params, call), params, call)
 
     def verify(self, params: TakeOverParams, call: Call) -> Outcome:
-        """A majority says so."""
+        """It is in force, and every voter that answers has it: a driver that died may have told only one of them."""
         standing = self._standing(params)
         fence = standing.fence
         if fence is None or fence.opened_by != call.recorded["opened_by"]:
             holder = f"{fence.opened_by} opened epoch {fence.epoch} for {fence.holder}" if fence else "no epoch was opened"
             return Failed(f"the fence of {params.workload} for {params.holder} is not in force: {holder}", "It is asked for again.")
+        seen = [register for register in voters(self._ports.vaults, params.voters).items() if register[0] not in standing.unread]
+        behind = [voter for voter, register in seen if fence not in register.fences(params.workload)]
+        if behind:
+            return Failed(f"{', '.join(behind)} does not know the fence of {params.workload} yet", "It is recorded there, too.")
         return Done(
             {
                 "epoch": fence.epoch,

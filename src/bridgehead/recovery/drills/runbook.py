@@ -35,9 +35,8 @@ class DrillCase(msgspec.Struct, frozen=True):
     """One workload that is recovered.
 
     Attributes:
-        workload: its name in the vault, or just its name where it keeps no snapshots.
         job: how it is started in the bubble, in standby where it is a training.
-        stored: whether it needs a snapshot of the vault.
+        stored: the vault's name of what is restored; None when nothing is.
         service: whose health says that it answers.
         needs: workloads that must answer before.
         rpo_s, rto_s: its objective; None when nobody said.
@@ -46,7 +45,7 @@ class DrillCase(msgspec.Struct, frozen=True):
     workload: WorkloadId
     kind: WorkloadKind
     job: JobSpec
-    stored: bool = True
+    stored: WorkloadId | None = None
     service: ServiceId | None = None
     needs: tuple[WorkloadId, ...] = ()
     priority: int = 0
@@ -100,13 +99,13 @@ def _case(plan: DrillPlan, case: DrillCase, *, struck: bool) -> list[Step]:
     site, name = plan.bubble.site, case.workload
     begins = ["open", *(f"ready-{need}" for need in case.needs)]
     steps: list[Step] = []
-    if case.stored:
-        prove = ProveParams(case.workload, site)
+    if case.stored is not None:
+        prove = ProveParams(case.stored, site)
         steps.append(_step(plan, f"prove-{name}", ProveNewest.name, prove, needs=begins, title=f"newest usable snapshot of {name}"))
         begins.append(f"prove-{name}")
     if case.kind is WorkloadKind.TRAINING:
         return steps + _training(plan, case, begins, struck=struck)
-    of = StepId(f"prove-{name}") if case.stored else None
+    of = StepId(f"prove-{name}") if case.stored is not None else None
     start = AnswersParams(site, case.job, service=case.service, of=of, settle_s=case.settle_s)
     if not struck:
         return [*steps, _step(plan, f"ready-{name}", StartInBubble.name, start, needs=begins, title=f"{name} answers")]
@@ -121,8 +120,9 @@ def _case(plan: DrillPlan, case: DrillCase, *, struck: bool) -> list[Step]:
 def _training(plan: DrillPlan, case: DrillCase, begins: list[str], *, struck: bool) -> list[Step]:
     """As after the loss of its site: fence, restore, release, and the step counter advances (J14). The fence is the view's own."""
     site, name, of = plan.bubble.site, case.workload, StepId(f"prove-{case.workload}")
-    fence, standby = FenceParams(name, site, (site,), of=of), StandbyParams(name, site, case.job)
-    release = ReleaseParams(name, site, NOBODY, site, case.job.name, hold=of)
+    stored = case.stored or name
+    fence, standby = FenceParams(stored, site, (site,), of=of), StandbyParams(stored, site, case.job)
+    release = ReleaseParams(stored, site, NOBODY, site, case.job.name, hold=of)
     steps: list[Step] = [
         _step(plan, f"fence-{name}", RaiseFence.name, fence, needs=begins, title="fence, in the bubble alone"),
         _step(plan, f"standby-{name}", Standby.name, standby, needs=[f"fence-{name}"], title=f"restore {name}, in standby"),

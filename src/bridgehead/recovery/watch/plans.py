@@ -59,7 +59,7 @@ FENCE: Final = Code(
     "Do the vaults agree on who may write?",
     "the epoch in force is the same at home and at the recovery site, and its holder is home",
     ("R8",),
-    "let `bridgehead recover` finish what it began; nothing that the other side writes counts",
+    "finish the move or the recovery that was begun; nothing that the other side writes counts",
 )
 _COMPONENTS: Final = ("driver", "cuda", "nccl")
 

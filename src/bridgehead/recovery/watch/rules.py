@@ -136,7 +136,7 @@ def _of_sites(every_s: float) -> tuple[AlertRule, ...]:
             'bridgehead_site_state{state="lost"} == 1 or bridgehead_site_grace_left_seconds == 0',
             0,
             "page",
-            "{{ $labels.site }} is lost, or silent beyond its grace: `bridgehead recover failover` fences first, and asks.",
+            "{{ $labels.site }} is lost, or silent beyond its grace: fence it off before anything is started elsewhere.",
         ),
     )
 

@@ -15,7 +15,7 @@ SITE: Final = Code(
     "Is the site alive?",
     "a sign of life that is fresh; silence is unknown until the grace is over, and never a loss (J01, J03)",
     ("R2", "P14"),
-    "find out; if it is lost, `bridgehead recover failover`: it fences first",
+    "find out; if it is lost, raise a fence for the other site before anything is started there",
 )
 CLOCK: Final = Code(
     "WCH-CLOCK",
