@@ -21,9 +21,9 @@ def tier(one: Protected) -> int:
 
 
 def ordered(workloads: Iterable[Protected]) -> list[Protected]:
-    """Needs first; among those that could come next, the lower tier, then the higher priority, then the name."""
+    """What is needed first; among those that could come next, the lower tier, then the higher priority, then the name."""
     left = {one.id: one for one in workloads}
-    waiting = {name: {need for need in one.needs if need in left} for name, one in left.items()}
+    waiting = {name: set(needed(one, list(left.values()))) for name, one in left.items()}
     dependents: dict[WorkloadId, list[WorkloadId]] = {name: [] for name in left}
     for name, needs in waiting.items():
         for need in needs:
