@@ -37,9 +37,14 @@ class JobIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobRunning(msgspec.Struct, frozen=True, tag="running"):
-    """Seen alive."""
+    """Seen alive.
+
+    Attributes:
+        waiting_for: why it has not begun yet, in the scheduler's word; "" once it has.
+    """
 
     identity: JobIdentity
+    waiting_for: str = ""
 
 
 class JobEnded(msgspec.Struct, frozen=True, tag="ended"):

@@ -52,6 +52,20 @@ SCHEDULING = "sched_interval=1,sched_min_interval=50000,batch_sched_delay=0,bf_i
 """The loops that start jobs run each second, or at once after a submission: waiting for the default of a minute tests nothing."""
 
 
+_EPILOG = """\
+#!/bin/sh
+# What cgroups do at a real site: nothing of a job stays when its first process is gone.
+for file in $(grep -lzxs "SLURM_JOB_ID=$SLURM_JOB_ID" /proc/[0-9]*/environ); do
+    grep -qzxs "SLURM_CONF={conf}" "$file" || continue
+    grep -qzxs "SLURMD_NODENAME=$SLURMD_NODENAME" "$file" || continue
+    grep -qzs "^SLURM_SCRIPT_CONTEXT=" "$file" && continue
+    pid=${{file#/proc/}}
+    kill -9 "${{pid%/environ}}" 2>/dev/null
+done
+exit 0
+"""
+
+
 def write_files(plan: SlurmPlan, folder: Path) -> None:
     """Write slurm.conf, gres.conf, device files and the key into ``folder``; the key survives a repeat. Needs root, as Slurm does here."""
     for name in ("run", "log", "spool", "state", "dev"):
@@ -65,6 +79,9 @@ def write_files(plan: SlurmPlan, folder: Path) -> None:
     (folder / "slurm.conf").write_text(_slurm_conf(plan, folder))
     (folder / "gres.conf").write_text(_gres_conf(plan, folder))
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+    epilog = folder / "epilog.sh"
+    epilog.write_text(_EPILOG.format(conf=folder / "slurm.conf"))
+    epilog.chmod(0o755)
     for number in range(plan.gpus):
         device = folder / "dev" / f"gpu{number}"
         if not device.exists():
@@ -98,8 +115,9 @@ def _slurm_conf(plan: SlurmPlan, folder: Path) -> str:
         # A requeued job waits until its credential has expired: 120 s by default.
         "AuthInfo": f"socket={socket_path},cred_expire=5",
         "SlurmdParameters": "config_overrides",
-        # Follows children that left the process group, which proctrack/pgid loses.
+        # Follows children that left the process group, which proctrack/pgid loses; cgroups of two clusters here would be the same ones.
         "ProctrackType": "proctrack/linuxproc",
+        "Epilog": str(folder / "epilog.sh"),
         "TaskPlugin": "task/none",
         "JobAcctGatherType": "jobacct_gather/linux" if plan.accounting else "jobacct_gather/none",
         "SwitchType": "switch/none",
