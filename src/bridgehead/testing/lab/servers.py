@@ -42,9 +42,18 @@ DATABASE_USER: Final = "bridgehead"
 
 
 def start_site(record: LabRecord, folder: LabFolder, site: SiteId) -> list[Started]:
-    """Slurm and the vault of a site; repeated after a loss of the site, they go on from what is on disk. Raises RuntimeError with logs."""
+    """Slurm and the vault of a site; repeated after a loss of the site, they go on from what is on disk. Raises PORT_PERMANENT, with logs."""
     cluster = SlurmCluster(slurm_plan(record, site), folder.site(site) / "slurm")
-    cluster.start()
+    try:
+        cluster.start()
+    except (RuntimeError, ValueError) as error:
+        raise BridgeheadError(
+            ErrorCode.PORT_PERMANENT,
+            tried="set the lab up",
+            subject=f"Slurm at {site}",
+            happened=str(error),
+            remedy="See the logs; a --dir with a shorter path may help.",
+        ) from error
     daemons = []
     for daemon in ("munged", "slurmctld", "slurmd"):
         for stat in cluster.named(daemon):
