@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 
+from bridgehead.app import wiring
 from bridgehead.model import event as ev
 from bridgehead.testing.fault_verdicts import verdict_of
 from bridgehead.testing.virtual_failover import TRAIN, lost_by, play
@@ -18,7 +19,7 @@ from bridgehead.testing.virtual_failover import TRAIN, lost_by, play
 
 def run(seed: int) -> tuple[int, list[str], Counter[str]]:
     """Broken promises of one seed, and what it was about."""
-    played = play(lost_by(seed), back=seed % 3 == 0)
+    played = play(lost_by(seed), actions_of=wiring.actions, back=seed % 3 == 0)
     about = Counter([f"failover {verdict_of(played.failover)}"])
     if played.failback is not None:
         about[f"failback {verdict_of(played.failback)}"] += 1

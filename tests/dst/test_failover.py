@@ -13,6 +13,7 @@ from bridgehead.recovery.moving import Move, move_runbook
 from bridgehead.runbook import state as st
 from bridgehead.simulate import faults as ft
 from bridgehead.simulate.timeline import START_S
+from bridgehead.testing import virtual_failover
 from bridgehead.testing.fault_verdicts import verdict_of
 from bridgehead.testing.virtual_failover import (
     BACKENDS,
@@ -27,10 +28,13 @@ from bridgehead.testing.virtual_failover import (
     _case,
     calm_loss,
     lost_by,
-    play,
     protected,
 )
 from bridgehead.testing.virtual_lab import VirtualLab
+
+
+def play(scenario, *, actions_of=wiring.actions, **how):
+    return virtual_failover.play(scenario, actions_of=actions_of, **how)
 
 
 def evidence(finished, step):

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from bridgehead.app.demo.places import SOURCE, TARGET, WORKLOAD
-from bridgehead.testing.lost_site import TRAINER, LostSite
+from bridgehead.app.demo.lost_site import TRAINER, LostSite
 
 pytestmark = pytest.mark.server("haproxy")
 

@@ -9,7 +9,8 @@ import pytest
 from bridgehead.app.recovery_files import load_recovery
 from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.model.estatefile import read_estate
-from bridgehead.model.recovery import Pattern, Role, read_recovery, recovery_schema, write_recovery
+from bridgehead.model.recovery import Pattern, Role
+from bridgehead.model.recoveryfile import read_recovery, recovery_schema, write_recovery
 
 TEXT = """
 recovery: two-halls

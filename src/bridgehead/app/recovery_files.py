@@ -10,7 +10,8 @@ from bridgehead.kernel.located import BadFile, Fault, Mark, path_text
 from bridgehead.kernel.located import Path as Where
 from bridgehead.kernel.phrase import nearest
 from bridgehead.model.estate import Estate
-from bridgehead.model.recovery import Recovery, read_recovery_with_places
+from bridgehead.model.recovery import Recovery
+from bridgehead.model.recoveryfile import read_recovery_with_places
 
 WHAT = "recovery file"
 

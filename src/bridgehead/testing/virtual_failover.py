@@ -8,7 +8,6 @@ from random import Random
 
 import msgspec
 
-from bridgehead.app import wiring
 from bridgehead.drivers.world import Calls
 from bridgehead.kernel.ids import Epoch, JobName, ServiceId, SiteId, SnapshotId, WorkloadId
 from bridgehead.kernel.streams import stream
@@ -171,9 +170,9 @@ class Recovered(msgspec.Struct, frozen=True):
 def play(
     scenario: FailoverScenario,
     *,
+    actions_of: ActionsOf,
     back: bool,
     more: Sequence[ft.Fault] = (),
-    actions_of: ActionsOf = wiring.actions,
     calls: type[Calls] = Calls,
 ) -> Recovered:
     """Play the failover, and the failback when it has succeeded."""

@@ -11,7 +11,8 @@ from bridgehead.app.lab import jobs
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model import estatefile
 from bridgehead.model.estate import Connection, Estate, Link, LinkId, Service, Site, SiteConnections, Workload, WorkloadKind
-from bridgehead.model.recovery import Deadlines, Pattern, Protected, Ramp, Recovery, SiteJob, write_recovery
+from bridgehead.model.recovery import Deadlines, Pattern, Protected, Ramp, Recovery, SiteJob
+from bridgehead.model.recoveryfile import write_recovery
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.testing.lab.record import SITE_A, SITE_B, SITES, WITNESS, LabFolder, LabRecord
 from bridgehead.testing.lab.servers import BACKEND_PORT, SERVICE, VAULT_PORT, haproxy_options, prometheus_url

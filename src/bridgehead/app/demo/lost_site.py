@@ -27,7 +27,8 @@ from bridgehead.kernel.errors import PortError
 from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.estate import Connection, Estate, Service, Site, SiteConnections, WorkloadKind
 from bridgehead.model.estatefile import write_estate
-from bridgehead.model.recovery import Protected, Ramp, Recovery, SiteJob, write_recovery
+from bridgehead.model.recovery import Protected, Ramp, Recovery, SiteJob
+from bridgehead.model.recoveryfile import write_recovery
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.vault import SiteVaults, Vault
 
