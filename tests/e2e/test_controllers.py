@@ -87,7 +87,7 @@ def both(shared, steps):
     """Two controllers, and a run in the middle of its work: (who drives it, name of the other one)."""
     running = {name: shared.controller(name) for name in ("first", "second")}
     open_run(shared, steps)
-    shared.until_step("move", "start-job-2", st.Working)
+    shared.until("move", lambda state: not isinstance(state.steps["start-job-2"], st.Waiting))
     active = next(name for name in running if "takes move over" in shared.said(name))
     return active, running[active], "second" if active == "first" else "first"
 
