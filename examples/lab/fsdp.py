@@ -28,6 +28,7 @@ parser.add_argument("--losses", type=Path, required=True)
 asked = parser.parse_args()
 
 torch.set_num_threads(1)
+os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on one node
 dist.init_process_group("gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(asked.seed)

@@ -75,15 +75,20 @@ def training_figures(folder: LabFolder, source: SiteId, target: SiteId, *, unmov
     )
 
 
-def unmoved_losses(scratch: Path, *, until: int, nice: int = 0) -> dict[int, float]:
+def unmoved_losses(scratch: Path, *, until: int, script: Path | None = None, python: str = sys.executable) -> dict[int, float]:
     """Train the same without a lab, a scheduler and a move, up to step ``until``; the loss of each step.
 
-    Raises CalledProcessError.
+    ``script``: as for ``jobs.trainer``. Raises CalledProcessError.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     create_vault(scratch / "vault")
     env = {"BRIDGEHEAD_VAULT": str(scratch / "vault"), "BRIDGEHEAD_WORKLOAD": jobs.TRAINING, "BRIDGEHEAD_SITE": "nowhere"}
-    ranks = [sys.executable, "-m", "bridgehead.app.demo.ranks", "--ranks", str(jobs.RANKS), "--seed", str(jobs.SEED)]
-    command = [*ranks, "--until", str(until), "--pace", "0", "--losses", str(scratch / "losses.jsonl")]
-    subprocess.run([*(["nice", "-n", str(nice)] if nice else []), *command], check=True, env={**os.environ, **QUIET, **env})
+    command = [
+        *jobs.program(script, python=python),
+        *("--seed", str(jobs.SEED)),
+        *("--until", str(until)),
+        *("--pace", "0"),
+        *("--losses", str(scratch / "losses.jsonl")),
+    ]
+    subprocess.run(command, check=True, env={**os.environ, **QUIET, **env}, stdout=subprocess.DEVNULL)
     return {line.step: line.loss for line in read_losses(scratch / "losses.jsonl")}

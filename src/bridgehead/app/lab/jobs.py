@@ -37,20 +37,18 @@ def losses_of(folder: LabFolder, job: JobName) -> str:
     return str(folder.log / f"{job}.losses.jsonl")
 
 
-def program(script: Path | None) -> tuple[str, ...]:
+def program(script: Path | None, *, python: str = sys.executable) -> tuple[str, ...]:
     """What starts all ranks of a training on one node: numpy's, or torchrun with a script."""
     if script is None:
-        return (sys.executable, "-m", "bridgehead.app.demo.ranks")
-    return (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), str(script))
+        return (python, "-m", "bridgehead.app.demo.ranks", "--ranks", str(RANKS))
+    return (python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), str(script))
 
 
 def trainer(folder: LabFolder, site: SiteId, *, pace_per_s: float, save_every: int, script: Path | None = None) -> JobSpec:
     """The training at a site. ``script``: another one, for torchrun, with the same options as ``examples/lab/fsdp.py``."""
     name = trainer_name(site)
-    ranks = ("--ranks", str(RANKS)) if script is None else ()
     command = (
         *program(script),
-        *ranks,
         "--seed", str(SEED),
         "--until", str(NEVER),
         "--pace", str(pace_per_s),
@@ -58,7 +56,6 @@ def trainer(folder: LabFolder, site: SiteId, *, pace_per_s: float, save_every: i
     )  # fmt: skip
     env = {
         **QUIET,
-        "GLOO_SOCKET_IFNAME": "lo",
         "BRIDGEHEAD_VAULT": str(folder.site(site) / "vault"),
         "BRIDGEHEAD_WORKLOAD": TRAINING,
         "BRIDGEHEAD_SITE": site,
