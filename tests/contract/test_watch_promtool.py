@@ -55,18 +55,19 @@ def case(series: dict[str, str], alerts: dict[str, list[tuple[str, int]]]) -> di
     }
 
 
-def test_rules_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
-    (tmp_path / "rules.yaml").write_text(dump(rules_document(alert_rules(every_s=30.0, lead_s=900.0))), encoding="utf-8")
-    looking = {'bridgehead_watch_last_look_timestamp_seconds{estate="two",observer="o"}': "0+60x60"}
-    rpo = {f"bridgehead_rpo_objective_seconds{{{LABELS}}}": "3600x120"}
-    cases = [
+LOOKING = {'bridgehead_watch_last_look_timestamp_seconds{estate="two",observer="o"}': "0+60x60"}
+RPO = {f"bridgehead_rpo_objective_seconds{{{LABELS}}}": "3600x120"}
+
+
+def cases_of_looks_and_loss() -> list[dict[str, object]]:
+    return [
         case(
             {'bridgehead_watch_last_look_timestamp_seconds{estate="two",observer="o"}': "0+60x10 600x20"},
             {"BridgeheadWatchSilent": [("9m", 0), ("14m", 1)], "BridgeheadWatchAbsent": [("9m", 0)]},
         ),
         case({"up": "1x30"}, {"BridgeheadWatchAbsent": [("10m", 1)]}),
         case(
-            {**looking, **rpo, f"bridgehead_loss_seconds{{{LABELS}}}": "0+60x90"},
+            {**LOOKING, **RPO, f"bridgehead_loss_seconds{{{LABELS}}}": "0+60x90"},
             {"BridgeheadRpoMissed": [("60m", 0), ("61m", 1)]},
         ),
         case(  # the copy is due after the objective breaks: told fifteen minutes before, and not earlier
@@ -87,6 +88,11 @@ def test_rules_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
             {f"bridgehead_rpo_breaks_timestamp_seconds{{{LABELS}}}": "3600x90"},
             {"BridgeheadRpoSoon": [("44m", 0), ("48m", 1)]},
         ),
+    ]
+
+
+def cases_of_recovery_and_sites() -> list[dict[str, object]]:
+    return [
         case(
             {
                 f"bridgehead_recovery_seconds{{{LABELS}}}": "100x10 9000x20",
@@ -115,7 +121,7 @@ def test_rules_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
             {"BridgeheadRpoBurns": [("10m", 0), ("20m", 1)]},
         ),
         case(  # a slow cycle that keeps its objective burns for hours, and then not at all
-            {**rpo, f"bridgehead_rpo_burn_rate{{{LABELS}}}": "0.99x50", f"bridgehead_loss_worst_seconds{{{LABELS}}}": "3000x50"},
+            {**RPO, f"bridgehead_rpo_burn_rate{{{LABELS}}}": "0.99x50", f"bridgehead_loss_worst_seconds{{{LABELS}}}": "3000x50"},
             {"BridgeheadRpoBurns": [("20m", 0)]},
         ),
         case(
@@ -123,7 +129,12 @@ def test_rules_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
             {"BridgeheadFindingForeseen": [("5m", 0), ("9m", 1)]},
         ),
     ]
-    tried = {alert["expr"].split('"')[1] for one in cases for alert in one["promql_expr_test"]}  # type: ignore[attr-defined,index]
+
+
+def test_rules_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(dump(rules_document(alert_rules(every_s=30.0, lead_s=900.0))), encoding="utf-8")
+    cases = [*cases_of_looks_and_loss(), *cases_of_recovery_and_sites()]
+    tried = {alert["expr"].split('"')[1] for one in cases for alert in one["promql_expr_test"]}
     assert tried == {rule.name for rule in alert_rules()}
     (tmp_path / "test.yaml").write_text(dump({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": cases}), encoding="utf-8")
     promtool("test", "rules", "test.yaml", cwd=tmp_path)

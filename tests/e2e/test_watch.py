@@ -60,7 +60,7 @@ class Bed:
         first = self.save(100)
         self.copy(first)
         objects = self.b.place.objects
-        record_drill(objects, Drill(first, self.now_s, 1.0, 0.5, 1000, passed=True, happened="", by="ann"))  # type: ignore[arg-type]
+        record_drill(objects, Drill(first, self.now_s, 1.0, 0.5, 1000, passed=True, happened="", by="ann"))
         note_reading(objects, Reading(self.now_s, 2_000_000, 1.0))
         self.progress(100)
 
@@ -245,7 +245,7 @@ def test_a_running_job_is_a_sign_of_life_and_its_end_is_told(bed: Bed) -> None:
         looked = Looker(bed.scope).look(Facts(), now_s=bed.now_s)
         [look] = [one for one in looked.looks if one.site == A]
         assert "the scheduler answered (lm)" in look.life
-        assert looked.facts.jobs["lm@site-a"].value.state == "running"  # type: ignore[union-attr]
+        assert looked.facts.jobs["lm@site-a"].value.state == "running"
     finally:
         jobs.kill(JobName("lm"), stamp=STAMP)
 
