@@ -203,6 +203,8 @@ def _value(shape: sh.Shape) -> str:
             return f"a list of: {_value(shape.item)}"
         case sh.StructShape():
             return "fields: see below"
+        case sh.UnionShape(optional=True, structs=(_,)):
+            return "fields: see below"
         case sh.UnionShape(optional=True, scalar=scalar) if scalar is not None:
             return f"{_value(scalar)}, or nothing"
         case _:
@@ -217,6 +219,8 @@ def _structs(shape: sh.Shape) -> list[type[msgspec.Struct]]:
             return _structs(shape.value)
         case sh.ListShape():
             return _structs(shape.item)
+        case sh.UnionShape(optional=True, structs=(one,)):
+            return _structs(one)
         case _:
             return []
 

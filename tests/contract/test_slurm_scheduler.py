@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-from contextlib import contextmanager
-from pathlib import Path
-
 import pytest
 
-from bridgehead.drivers.shell import LocalShell, LocalShellOptions
-from bridgehead.drivers.slurm.options import RestOptions, SlurmOptions
-from bridgehead.drivers.slurm.scheduler import SlurmScheduler
 from bridgehead.drivers.ssh import SshShell
-from bridgehead.testing.scheduler_suite import Family, SchedulerHooks, SchedulerSuite
+from bridgehead.testing.scheduler_suite import SchedulerSuite
 from bridgehead.testing.slurm_cluster import SlurmCluster
 from bridgehead.testing.slurm_files import SlurmPlan
+from bridgehead.testing.slurm_hooks import SlurmHooks
 from bridgehead.testing.ssh_server import SshServer
 
 pytestmark = [pytest.mark.server("slurmctld", "munged"), pytest.mark.xdist_group("slurm")]
@@ -26,74 +18,6 @@ pytestmark = [pytest.mark.server("slurmctld", "munged"), pytest.mark.xdist_group
 def cluster(tmp_path_factory):
     with SlurmCluster(SlurmPlan(rest=True, settings={"KillWait": "1"}), tmp_path_factory.mktemp("slurm")) as cluster:
         yield cluster
-
-
-def shell(script: str) -> tuple[str, ...]:
-    return ("/bin/sh", "-c", script)
-
-
-class SlurmHooks(SchedulerHooks):
-    rest = False
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path, cluster: SlurmCluster) -> None:
-        self.tmp, self.cluster = tmp_path, cluster
-
-    def make(self, **changes) -> SlurmScheduler:
-        rest = RestOptions(url=f"unix:{self.cluster.rest_socket}") if self.rest else None
-        fields = {"cluster": "site-a", "state": str(self.tmp / "state"), "conf": str(self.cluster.conf), "rest": rest, "timeout_s": 2.0}
-        return SlurmScheduler(self.site, SlurmOptions(**(fields | changes)), shell=self.shell())
-
-    def shell(self):
-        return LocalShell(LocalShellOptions(env={"BRIDGEHEAD_SECRET": "of the controller"}))
-
-    @pytest.fixture
-    def scheduler(self):
-        yield self.make()
-        self.cluster.client("scancel", "--user=root")
-        deadline = time.monotonic() + 20
-        while self.cluster.client("squeue", "-h", "-o", "%i").strip():
-            assert time.monotonic() < deadline, self.cluster.client("squeue")
-            time.sleep(0.05)
-
-    def sleeps(self):
-        return shell("trap 'exit 0' TERM; echo listening; while :; do sleep 0.1; done")
-
-    def ignores_stop(self):
-        return shell("trap '' TERM; echo listening; while :; do sleep 60; done")
-
-    def exits(self, code):
-        return shell(f"exit {code}")
-
-    def cannot_execute(self):
-        return (str(self.tmp / "no-such-program"),)
-
-    def listens(self, scheduler, name):
-        path = Path(scheduler.log_path(name))
-        return path.exists() and b"listening" in path.read_bytes()
-
-    def reopened(self, scheduler):
-        return self.make()
-
-    @contextmanager
-    def blinded(self, scheduler):
-        pids = [stat.pid for stat in self.cluster.named("slurmctld")]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-
-    def waits_for_child(self):
-        pids = self.tmp / "pids"
-
-        def living() -> int:
-            known = pids.read_text().split() if pids.exists() else []
-            return sum(1 for pid in known if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes())
-
-        return Family(shell(f"echo $$ >> {pids}; setsid sh -c 'echo $$ >> {pids}; exec sleep 600' & wait"), living)
 
 
 class TestByCommandLine(SlurmHooks, SchedulerSuite):
@@ -115,10 +39,20 @@ def login(tmp_path_factory):
 
 
 @pytest.mark.server("sshd", "ssh")
-class TestOverSsh(SlurmHooks, SchedulerSuite):
+class TestOverSsh(SlurmHooks):
+    """What depends on the way to the cluster; the rest is the same code."""
+
     @pytest.fixture(autouse=True)
     def _login(self, login):
         self.login = login
 
     def shell(self):
         return self.login
+
+    test_never_started = SchedulerSuite.test_a_job_that_was_never_started_is_absent
+    test_started = SchedulerSuite.test_repeating_a_start_changes_nothing
+    test_exit_code = SchedulerSuite.test_the_exit_code_is_collected
+    test_cannot_execute = SchedulerSuite.test_a_command_that_cannot_be_executed_is_refused
+    test_adopted = SchedulerSuite.test_J02_another_controller_adopts_the_job
+    test_killed = SchedulerSuite.test_kill_takes_the_children_too
+    test_out_of_sight = SchedulerSuite.test_J01_a_site_that_cannot_be_seen_is_not_an_absent_job

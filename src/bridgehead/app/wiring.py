@@ -33,7 +33,9 @@ from bridgehead.recovery.actions.training import Hold, ReleaseTarget, Standby
 from bridgehead.runbook.action import Action
 
 if TYPE_CHECKING:
+    from bridgehead.model.login import SshOptions
     from bridgehead.ports.blobs import Blobs
+    from bridgehead.ports.shell import Shell
     from bridgehead.vault import Vault
 
 Options = Mapping[str, Any]
@@ -96,6 +98,12 @@ def _process() -> Driver:
     from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
 
     return Driver(ProcessOptions, ProcessScheduler)
+
+
+def _slurm() -> Driver:
+    from bridgehead.drivers.slurm import SlurmOptions, SlurmScheduler
+
+    return Driver(SlurmOptions, lambda site, options: SlurmScheduler(site, options, shell=shell_at(options.ssh, prefix=options.prefix)))
 
 
 def _files() -> Driver:
@@ -167,7 +175,7 @@ def _local_bubbles() -> Driver:
 
 
 DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
-    "scheduler": {"process": _process},
+    "scheduler": {"process": _process, "slurm": _slurm},
     "training": {"files": _files},
     "vault": {"localfs": _localfs, "http": _http_blobs, "s3": _s3, "view": _view},
     "traffic": {"traefik": _traefik, "haproxy": _haproxy},
@@ -249,6 +257,17 @@ def _made(port: str, connection: Options, *site: SiteId) -> Any:
         )
     driver = known[name]()
     return driver.make(*site, read_options({key: value for key, value in connection.items() if key != "driver"}, driver.options))
+
+
+def shell_at(login: SshOptions | None, *, prefix: tuple[str, ...] = ()) -> Shell:
+    """Where a driver's commands run: over ssh, or on the controller's machine."""
+    if login is not None:
+        from bridgehead.drivers.ssh import SshShell
+
+        return SshShell(login)
+    from bridgehead.drivers.shell import LocalShell, LocalShellOptions
+
+    return LocalShell(LocalShellOptions(prefix=prefix))
 
 
 def _vaults(connections: Mapping[SiteId, Options]) -> Vaults:

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from bridgehead.drivers.ssh import SshOptions
+from bridgehead.model.login import SshOptions
 from bridgehead.testing.servers import Server, free_port, listens
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 import fnmatch
-from typing import Any
 
 import msgspec
 
 from bridgehead.kernel.ids import JobName
+from bridgehead.model.login import SshOptions
 
 
 class OnNodeFailure(enum.Enum):
@@ -22,7 +22,7 @@ class CheckCommand(enum.Enum):
     """Where a job's program is looked for before the job is submitted."""
 
     LOGIN = "login"
-    """Where the shell leads: the job's nodes see the same programs."""
+    """Where commands are run: the job's nodes see the same programs."""
     NOWHERE = "nowhere"
     """It exists on the nodes only; a wrong path ends the job with code 127 instead of being refused."""
 
@@ -75,20 +75,23 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         cluster: its ClusterName; another cluster that answers in its place is refused.
-        state: folder for records and output, which the job's nodes see under the same path; made when missing, for this site alone.
-        shell: how commands are run there: ``{driver: local}`` (the default) or ``{driver: ssh, host: ...}`` with that driver's options.
+        state: folder for records and output, which the job's nodes see under the same path; made when
+            missing, for this site alone.
+        ssh: log in there to run commands; without, they are run on the machine of the controller.
+        prefix: words before each command without ssh, as ``[sudo, -n, -u, mover]``.
         conf: path of slurm.conf for the clients; "" is their default.
-        rest: submit and look through slurmrestd; records are still kept through the shell.
+        rest: submit and look through slurmrestd; records are still kept by commands.
         jobs: pattern of names (as ``train-*``) to what such jobs ask for; the first that matches counts.
         env: given to every job.
-        jobcomp: the file of JobCompType=jobcomp/filetxt, as the shell sees it; "" asks sacct alone about jobs that Slurm forgot.
+        jobcomp: the file of JobCompType=jobcomp/filetxt, as commands see it; "" asks sacct alone about jobs that Slurm forgot.
         check_command: where a job's program is looked for before it is submitted.
         timeout_s: for each call of Slurm.
     """
 
     cluster: str
     state: str
-    shell: dict[str, Any] = {}
+    ssh: SshOptions | None = None
+    prefix: tuple[str, ...] = ()
     conf: str = ""
     rest: RestOptions | None = None
     jobs: dict[str, JobRequest] = {}

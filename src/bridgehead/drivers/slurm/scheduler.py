@@ -130,7 +130,10 @@ class SlurmScheduler:
         self._end(name, stamp=stamp, tried="stop a job", how=self._client.ask, once=True)
 
     def kill(self, name: JobName, *, stamp: Stamp) -> None:
-        """Let Slurm end the job: TERM to all its processes, KILL after KillWait. Raises NotFound when absent, Conflict when the epoch is old, Transient."""
+        """Let Slurm end the job: TERM to all its processes, KILL after KillWait.
+
+        Raises NotFound when absent, Conflict when the epoch is old, Transient.
+        """
         self._end(name, stamp=stamp, tried="kill a job", how=self._client.kill, once=False)
 
     def log_path(self, name: JobName) -> str:

@@ -1,5 +1,5 @@
 """Programs of another machine behind the shell port, through the OpenSSH client."""
 
-from bridgehead.drivers.ssh.shell import SshOptions, SshShell
+from bridgehead.drivers.ssh.shell import SshShell
 
-__all__ = ["SshOptions", "SshShell"]
+__all__ = ["SshShell"]
