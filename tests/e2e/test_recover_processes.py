@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridgehead.app.demo.places import SOURCE, TARGET, WORKLOAD
 from bridgehead.app.demo.lost_site import TRAINER, LostSite
+from bridgehead.app.demo.places import SOURCE, TARGET, WORKLOAD
 
 pytestmark = pytest.mark.server("haproxy")
 

@@ -23,7 +23,8 @@ import pytest
 from bridgehead.app.home import Home
 from bridgehead.app.watch import Watch, order_for, verdict_on
 from bridgehead.app.watch_look import Looker
-from bridgehead.app.watch_scope import WatchScope, read_scope
+from bridgehead.app.watch_probes import Probes
+from bridgehead.app.watch_scope import ScopeFiles, read_scope
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
 from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessScheduler
 from bridgehead.kernel.errors import BridgeheadError
@@ -83,12 +84,12 @@ class Bed:
         part.replace(folder / "progress.json")
 
     @property
-    def scope(self) -> WatchScope:
-        return read_scope(self.estate, policy=self.policy)
+    def files(self) -> ScopeFiles:
+        return ScopeFiles(self.estate, policy=self.policy)
 
     def watch(self, observer: str = "one", *, alone: bool = True) -> Watch:
         order = order_for(observer=observer, every_s=10.0, grace_s=120.0, observers=2, lead_s=900.0, alone=alone)
-        return Watch(self.scope, Home(self.folder / "home"), order, now_s=lambda: self.now_s)
+        return Watch(self.files, Home(self.folder / "home"), order, now_s=lambda: self.now_s)
 
     def command(self, *words: str, policy: bool = True) -> list[str]:
         given = ["--policy", str(self.policy)] if policy else []
@@ -242,7 +243,7 @@ def test_a_running_job_is_a_sign_of_life_and_its_end_is_told(bed: Bed) -> None:
     jobs = ProcessScheduler(A, ProcessOptions(directory=str(bed.folder / "a" / "jobs")))
     jobs.start(JobSpec(JobName("lm"), (sys.executable, "-c", "import time; time.sleep(600)")), stamp=STAMP)
     try:
-        looked = Looker(bed.scope).look(Facts(), now_s=bed.now_s)
+        looked = Looker(read_scope(bed.files), probes=Probes()).look(Facts(), now_s=bed.now_s)
         [look] = [one for one in looked.looks if one.site == A]
         assert "the scheduler answered (lm)" in look.life
         assert looked.facts.jobs["lm@site-a"].value.state == "running"

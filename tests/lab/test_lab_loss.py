@@ -20,7 +20,7 @@ SNAPSHOT_BYTES = 4_000_000
 """Of the training, at least: weights and moments of 0.35 million numbers in 4 bytes."""
 
 
-def until(look, *, within_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
+def until(look, *, within_s: float = 60.0) -> None:
     deadline_s = time.monotonic() + within_s
     while not look():
         assert time.monotonic() < deadline_s
@@ -31,7 +31,7 @@ def vault(lab: Lab, site: str) -> Vault:
     return open_vault(lab.folder.site(site) / "vault")
 
 
-def losses(lab: Lab, site) -> list:  # type: ignore[no-untyped-def,type-arg]
+def losses(lab: Lab, site) -> list:
     return read_losses(jobs.losses_of(lab.folder, jobs.trainer_name(site)))
 
 

@@ -134,4 +134,4 @@ def test_a_runbook_asks_by_preset_and_is_written_back() -> None:
 def test_a_criterion_that_cannot_be_is_a_fault_with_its_place(given: str, why: str) -> None:
     with pytest.raises(BadFile, match=why) as refused:
         read_runbook(RUNBOOK.format(criterion=given), file="x.yaml", actions=action_params())
-    assert "x.yaml:9" in str(refused.value)
+    assert "x.yaml:10" in str(refused.value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,7 @@ from bridgehead.app import runs
 from bridgehead.app.home import Home
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError, Transient
 from bridgehead.kernel.ids import RunId
+from bridgehead.model import event as ev
 from bridgehead.runbook import state as st
 
 if TYPE_CHECKING:
@@ -144,16 +145,19 @@ class Controller:
 
     def _driven(self, run: RunId) -> None:
         """Whatever comes of one run, the others go on."""
-        self._say(f"takes {run} over")
         try:
-            state = runs.drive(self._home, run, watcher=lambda state, events: None, on_engine=partial(self._began, run))
+            state = runs.drive(self._home, run, watcher=self._watched, on_engine=partial(self._began, run))
             self._say(f"{run}: {_word(state)}")
         except BridgeheadError as error:
             if error.code is not ErrorCode.RUN_BUSY and not isinstance(error, Transient):
                 self._not_before_s[run] = time.monotonic() + AFTER_TROUBLE_S
-            self._say(f"no longer drives {run}: {error.happened}; {error.remedy}")
+            self._say(f"does not drive {run}: {error.happened}; {error.remedy}")
         finally:
             self._engines.pop(run, None)
+
+    def _watched(self, state: st.RunState, events: Sequence[ev.Event]) -> None:
+        if any(isinstance(event, ev.DriverTook) for event in events):  # only now it is: two may try at once
+            self._say(f"takes {state.run} over")
 
     def _began(self, run: RunId, engine: Engine) -> None:
         self._engines[run] = engine

@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -16,7 +15,8 @@ from bridgehead.app.watch_board import Board
 from bridgehead.app.watch_credentials import credentials_of
 from bridgehead.app.watch_look import Looked, Looker
 from bridgehead.app.watch_memory import Memory, MemoryFolder, line_of
-from bridgehead.app.watch_scope import WatchScope
+from bridgehead.app.watch_probes import Probes, Unanswered
+from bridgehead.app.watch_scope import ScopeFiles, read_scope
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import SiteId
 from bridgehead.recovery.watch import board
@@ -33,7 +33,7 @@ from bridgehead.recovery.watch.liveness import (
     site_verdict,
 )  # fmt: skip
 from bridgehead.recovery.watch.readiness import WatchReport, judge, report
-from bridgehead.recovery.watch.scene import Scene, Terms
+from bridgehead.recovery.watch.scene import Scene, Terms, placed
 from bridgehead.vault.layout import is_name
 
 FORGET_S: Final = 86_400.0
@@ -80,26 +80,29 @@ def order_for(
 
 
 class Watch:
-    """One observer. ``with`` takes its memory; ``look`` is one round.
+    """One observer. ``with`` takes its memory; ``look`` is one round, and reads the files anew when they have changed.
 
     Args:
+        files: what is watched.
         now_s: the observer's clock; it must not go back while the process lives.
     """
 
-    def __init__(self, scope: WatchScope, home: Home, order: WatchOrder, *, now_s: Callable[[], float] | None = None) -> None:
-        self._scope, self._order = scope, order
+    def __init__(self, files: ScopeFiles, home: Home, order: WatchOrder, *, now_s: Callable[[], float] | None = None) -> None:
+        self._files, self._order = files, order
         if now_s is None:
             from bridgehead.drivers.system import SystemClock
 
             now_s = SystemClock().now_s
         self._now_s = now_s
-        root = home.folder / "watch" / _folder_name(scope.estate.name)
-        self.memory_folder = MemoryFolder(root / order.observer, alone=order.alone)
-        self._looker = Looker(scope, budget_s=order.budget_s)
-        self._root = root
+        self._scope = scope = read_scope(files)
+        self._stamp = files.stamp(scope)
+        self._root = home.folder / "watch" / _folder_name(scope.estate.name)
+        self.memory_folder = MemoryFolder(self._root / order.observer, alone=order.alone)
+        self._probes = Probes(budget_s=order.budget_s)
+        self._looker = Looker(scope, probes=self._probes)
         self._memory = Memory()
         self.faults: tuple[str, ...] = ()
-        """What the last look could not do besides looking: keep its memory, reach the board."""
+        """What the last look could not do besides looking: keep its memory, reach the board, read its files anew."""
 
     def __enter__(self) -> Watch:
         self.memory_folder.__enter__()
@@ -124,6 +127,7 @@ class Watch:
 
     def look(self) -> WatchReport:
         """Look, judge, remember, tell. Never raises for what it cannot see: that is part of the report."""
+        unread = self._read_again()
         memory, now_s = self._memory, self._now_s()
         looked = self._looker.look(memory.facts, now_s=now_s)
         clocks = _clocks(memory, looked)
@@ -140,7 +144,7 @@ class Watch:
         }
         scene = Scene(
             estate=self._scope.estate,
-            protected=self._scope.protected,
+            protected=tuple(placed(one, looked.facts) for one in self._scope.protected),
             needs=self._scope.needs,
             facts=looked.facts,
             verdicts=verdicts,
@@ -159,22 +163,41 @@ class Watch:
             number=memory.number + 1, clocks=clocks, heard=heard, facts=looked.facts, alarms=alarms, trail=_trail(memory, made)
         )
         fault = self.memory_folder.write(self._memory, line_of(made))
-        self.faults = (*faults, *((f"what it knows cannot be kept: {fault}",) if fault else ()))
+        self.faults = (*unread, *faults, *((f"what it knows cannot be kept: {fault}",) if fault else ()))
         return made
 
     def _exchange(
         self, memory: Memory, clocks: dict[str, SiteClock], now_s: float
     ) -> tuple[dict[str, board.Heard], list[Evidence], tuple[str, ...]]:
         """Read the board and post on it. Out of reach, what was heard before stays, and grows old."""
-        try:
+
+        def exchanged() -> tuple[list[board.Bulletin], list[Evidence]]:
             place = self.place()
-            bulletins, evidence = place.read(but=self._order.observer), place.evidence()
+            found = place.read(but=self._order.observer), place.evidence()
             if self.memory_folder.writes:
                 place.post(board.post(self._order.observer, clocks.values(), number=memory.number + 1, now_s=now_s))
-        except (BridgeheadError, OSError) as error:
-            happened = error.happened if isinstance(error, BridgeheadError) else str(error)
-            return board.hear(memory.heard, (), now_s=now_s, forget_s=FORGET_S), [], (f"the other observers are out of reach: {happened}",)
+            return found
+
+        answer = self._probes.ask({"board": exchanged})["board"]
+        if isinstance(answer, Unanswered):
+            fault = f"the other observers are out of reach: {answer.happened}"
+            return board.hear(memory.heard, (), now_s=now_s, forget_s=FORGET_S), [], (fault,)
+        bulletins, evidence = answer
         return board.hear(memory.heard, bulletins, now_s=now_s, forget_s=FORGET_S), evidence, ()
+
+    def _read_again(self) -> tuple[str, ...]:
+        """Read the files when they have changed; while they cannot be read, what they said before holds, and that is told."""
+        stamp = self._files.stamp(self._scope)
+        if stamp == self._stamp:
+            return ()
+        try:
+            scope = read_scope(self._files)
+        except (BridgeheadError, OSError) as error:
+            return (f"the files have changed and cannot be read, so that what they said before is judged: {error}",)
+        if scope.connections != self._scope.connections or scope.witness != self._scope.witness or scope.protected != self._scope.protected:
+            self._looker = Looker(scope, probes=self._probes)
+        self._scope, self._stamp = scope, self._files.stamp(scope)
+        return ()
 
     def declare(self, site: SiteId, evidence: Evidence | None) -> int:
         """Put evidence of a loss up, or, with None, take all of it back; returns how many there were. Raises BAD_USAGE, port errors."""
@@ -199,7 +222,8 @@ def verdict_on(site: SiteId, made: WatchReport) -> SiteVerdict | None:
 
 
 def _clocks(memory: Memory, looked: Looked) -> dict[str, SiteClock]:
-    blind = is_blind(looked.looks) and not looked.witness
+    """An observer that cannot reach the witness either is cut off, even when it sees the site that it stands at."""
+    blind = is_blind(looked.looks) if looked.witness is None else not looked.witness
     return {one.site: advance(memory.clocks.get(one.site, SiteClock(one.site)), one, blind=blind) for one in looked.looks}
 
 
@@ -225,6 +249,6 @@ def watch_always(watch: Watch, *, every_s: float, tell: Callable[[WatchReport], 
             return
 
 
-def history_of(scope: WatchScope, home: Home, observer: str) -> MemoryFolder:
-    """The folder of an observer, to read its history from."""
-    return MemoryFolder(Path(home.folder) / "watch" / _folder_name(scope.estate.name) / observer, alone=False)
+def history_of(files: ScopeFiles, home: Home, observer: str) -> MemoryFolder:
+    """The folder of an observer, to read its history from. Raises BAD_INPUT."""
+    return MemoryFolder(home.folder / "watch" / _folder_name(read_scope(files).estate.name) / observer, alone=False)

@@ -54,17 +54,17 @@ class Looked(msgspec.Struct, frozen=True):
 
     facts: Facts
     looks: tuple[Look, ...]
-    witness: bool
-    """Whether the witness, which is another place, answered."""
+    witness: bool | None
+    """Whether the witness, which is another place, answered; None: there is none."""
 
 
 class Looker:
     """Looks at one estate again and again. Vaults are opened at the first look that can, and anew from time to time."""
 
-    def __init__(self, scope: WatchScope, *, budget_s: float = 10.0) -> None:
+    def __init__(self, scope: WatchScope, *, probes: Probes) -> None:
         self._scope = scope
         self._ports: dict[str, Switchboard] = {}
-        self._probes = Probes(budget_s=budget_s)
+        self._probes = probes
         self._vaults: dict[SiteId, tuple[float, Vault]] = {}
 
     def vault(self, site: SiteId) -> Vault:
@@ -103,7 +103,7 @@ class Looker:
         )
         sites = [site.id for site in self._scope.estate.sites if site.id != self._scope.witness]
         looks = tuple(self._sign(site, before, facts, answers, now_s) for site in sites)
-        return Looked(facts, looks, witness=answers.get("witness") is True)
+        return Looked(facts, looks, witness=None if self._scope.witness is None else answers.get("witness") is True)
 
     def _questions(self) -> dict[str, Callable[[], Any]]:
         asked: dict[str, Callable[[], Any]] = {}

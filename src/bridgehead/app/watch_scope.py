@@ -29,6 +29,7 @@ class WatchScope(msgspec.Struct, frozen=True):
         connections: as the estate gives them.
         witness: a site with nothing but a vault, where observers meet; None: they meet in the home folder.
         declared_s: when the newest of the files was written.
+        files: that it was read from.
     """
 
     estate: Estate
@@ -38,23 +39,46 @@ class WatchScope(msgspec.Struct, frozen=True):
     connections: Mapping[str, Any]
     witness: SiteId | None
     declared_s: float
+    files: tuple[Path, ...] = ()
 
 
-def read_scope(estate: Path, *, recovery: Path | None = None, objectives: Path | None = None, policy: Path | None = None) -> WatchScope:
-    """Read the files. Raises BAD_INPUT with every fault.
+class ScopeFiles(msgspec.Struct, frozen=True):
+    """The files that say what is watched.
 
-    Args:
+    Attributes:
         recovery: the recovery file; without it each workload is recovered at the other site, when there are two.
         objectives: the objectives file; without it the one that the recovery file names.
         policy: gives objectives where there is no file of them.
     """
+
+    estate: Path
+    recovery: Path | None = None
+    objectives: Path | None = None
+    policy: Path | None = None
+
+    def stamp(self, scope: WatchScope) -> tuple[tuple[int, int], ...]:
+        """Differs when one of the files that ``scope`` was read from has changed, or is gone."""
+        return tuple(_stamp(file) for file in scope.files)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def read_scope(given: ScopeFiles) -> WatchScope:
+    """Read the files. Raises BAD_INPUT with every fault."""
+    estate, recovery, objectives, policy = given.estate, given.recovery, given.objectives, given.policy
     found = read_estate(read_text(estate, what="estate"), file=str(estate), drivers=driver_options())
     plan = None if recovery is None else load_recovery(recovery, estate=found)
     if objectives is None and recovery is not None and plan is not None and plan.objectives:
         objectives = recovery.parent / plan.objectives
     said = _said(found, objectives, policy)
     needs = needs_of(found, said.objectives, classes=said.classes, regulations=said.regulations)
-    files = [file for file in (estate, recovery, objectives, policy) if file is not None]
+    files = tuple(file for file in (estate, recovery, objectives, policy) if file is not None)
     return WatchScope(
         estate=found,
         protected=_protected(found, plan, needs, said),
@@ -63,6 +87,7 @@ def read_scope(estate: Path, *, recovery: Path | None = None, objectives: Path |
         connections=found.connections(),
         witness=plan.witness if plan is not None else None,
         declared_s=max(file.stat().st_mtime for file in files),
+        files=files,
     )
 
 

@@ -74,7 +74,7 @@ def watch(
     """
     from bridgehead.app.home import Home
     from bridgehead.app.watch import Watch, order_for
-    from bridgehead.app.watch_scope import read_scope
+    from bridgehead.app.watch_scope import ScopeFiles
     from bridgehead.kernel.quantity import parse_duration
 
     every_s = parse_duration(every)
@@ -87,8 +87,8 @@ def watch(
         alone=not once,
         budget_s=parse_duration(timeout),
     )
-    scope = read_scope(estate, recovery=recovery, objectives=objectives, policy=policy)
-    with Watch(scope, Home(home), order) as watching:
+    files = ScopeFiles(estate, recovery=recovery, objectives=objectives, policy=policy)
+    with Watch(files, Home(home), order) as watching:
         if once:
             made = watching.look()
             _tell_faults(watching)
@@ -183,7 +183,7 @@ def declare(
     from bridgehead.app.home import Home
     from bridgehead.app.vaults import usage
     from bridgehead.app.watch import Watch, order_for
-    from bridgehead.app.watch_scope import read_scope
+    from bridgehead.app.watch_scope import ScopeFiles
     from bridgehead.recovery.watch.liveness import Evidence, EvidenceKind
 
     if bool(lost) == withdraw:
@@ -191,7 +191,7 @@ def declare(
     order = order_for(observer=None, every_s=30.0, grace_s=300.0, observers=1, lead_s=900.0, alone=False)
     kind = EvidenceKind.POWER if power else EvidenceKind.DECLARED
     evidence = None if withdraw else Evidence(SiteId(site), kind, who(as_), lost, time.time())
-    done = Watch(read_scope(estate, recovery=recovery), Home(home), order).declare(SiteId(site), evidence)
+    done = Watch(ScopeFiles(estate, recovery=recovery), Home(home), order).declare(SiteId(site), evidence)
     print(f"{site}: {f'{done} taken back' if withdraw else f'declared lost by {who(as_)}: {lost}'}")
     return ExitCode.DONE
 
@@ -219,12 +219,12 @@ def history(
 
     from bridgehead.app.home import Home
     from bridgehead.app.watch import history_of, order_for
-    from bridgehead.app.watch_scope import read_scope
+    from bridgehead.app.watch_scope import ScopeFiles
     from bridgehead.kernel.quantity import parse_duration
 
     name = order_for(observer=observer, every_s=30.0, grace_s=300.0, observers=1, lead_s=900.0, alone=False).observer
     since_s = time.time() - parse_duration(last)
-    lines = [line for line in history_of(read_scope(estate, recovery=recovery), Home(home), name).history() if line.at_s >= since_s]
+    lines = [line for line in history_of(ScopeFiles(estate, recovery=recovery), Home(home), name).history() if line.at_s >= since_s]
     if json:
         for line in lines:
             print(msgspec.json.encode(line).decode())

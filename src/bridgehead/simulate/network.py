@@ -17,6 +17,21 @@ class Network:
         self._link_cuts = 0
         self.refused: dict[SiteId, int] = {}
         self.refused_transfers = 0
+        self._free_s: dict[frozenset[SiteId], float] = {}
+        self.carried_bytes: dict[frozenset[SiteId], float] = {}
+        """Between two sites, so far."""
+
+    def waiting_s(self, source: SiteId, target: SiteId, *, now_s: float) -> float:
+        """How long what is handed in now waits for what was handed in before: all transfers between two sites share one line."""
+        return max(0.0, self._free_s.get(frozenset((source, target)), now_s) - now_s)
+
+    def carry(self, size_bytes: float, source: SiteId, target: SiteId, *, now_s: float) -> float:
+        """Seconds until ``size_bytes`` have passed."""
+        line = frozenset((source, target))
+        took_s = self.waiting_s(source, target, now_s=now_s) + size_bytes / self.rate_bps
+        self._free_s[line] = now_s + took_s
+        self.carried_bytes[line] = self.carried_bytes.get(line, 0.0) + size_bytes
+        return took_s
 
     def cut_off(self, site: SiteId) -> None:
         """The controller and the other sites no longer reach ``site``."""

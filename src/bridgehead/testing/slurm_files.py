@@ -155,14 +155,18 @@ def _slurm_conf(plan: SlurmPlan, folder: Path) -> str:
         # Only with a slurmdbd: slurmctld refuses to start otherwise.
         settings["AccountingStorageTRES"] = "gres/gpu"
     settings |= plan.settings
-    lines = [f"{key}={value}" for key, value in settings.items()]
+    return "\n".join([*(f"{key}={value}" for key, value in settings.items()), *_nodes_and_partitions(plan, host)]) + "\n"
+
+
+def _nodes_and_partitions(plan: SlurmPlan, host: str) -> list[str]:
+    lines = []
     gres = f" Gres=gpu:{plan.gpu_type}:{plan.gpus}" if plan.gpus else ""
     for node, port in zip(plan.node_names, plan.node_ports, strict=True):
         address = f"NodeHostname={host} NodeAddr={plan.address} Port={port}"
         lines.append(f"NodeName={node} {address} CPUs={plan.cpus} RealMemory={plan.memory_mb}{gres} State=UNKNOWN")
     for number, partition in enumerate(plan.partitions):
         lines.append(f"PartitionName={partition} Nodes=ALL Default={'NO' if number else 'YES'} MaxTime=INFINITE State=UP")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _gres_conf(plan: SlurmPlan, folder: Path) -> str:

@@ -42,7 +42,7 @@ class SshServer:
             "config_file": "/dev/null",
             "connect_timeout_s": 5.0,
         }
-        return SshOptions(**(fields | changes))  # type: ignore[arg-type]
+        return SshOptions(**(fields | changes))  # type: ignore[arg-type]  # a test names fields by keyword
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Server]:

@@ -45,9 +45,11 @@ def drill_of(number: int) -> Runbook:
     faults = tuple(fault for fault in (*possible, DeadNode(MODEL)) if dice.random() < 0.4)
     bubble = Bubble(BubbleId(f"drill-{number}"), BUBBLE, SITE, (DRILL_TRAINER, DRILL_SERVER), faults)
     training = DrillCase(
-        TRAIN, WorkloadKind.TRAINING, JobSpec(name=DRILL_TRAINER, command=("train",), env=STANDBY), priority=1, rpo_s=60, rto_s=600
+        TRAIN, WorkloadKind.TRAINING, JobSpec(name=DRILL_TRAINER, command=("train",), env=STANDBY), TRAIN, priority=1, rpo_s=60, rto_s=600
     )
-    chat = DrillCase(MODEL, WorkloadKind.INFERENCE, JobSpec(name=DRILL_SERVER, command=("serve",)), service=CHAT, rpo_s=86_400, rto_s=900)
+    chat = DrillCase(
+        MODEL, WorkloadKind.INFERENCE, JobSpec(name=DRILL_SERVER, command=("serve",)), MODEL, service=CHAT, rpo_s=86_400, rto_s=900
+    )
     return drill_runbook(DrillPlan(f"drill-{number}", bubble, (training, chat)))
 
 

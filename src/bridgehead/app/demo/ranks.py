@@ -11,6 +11,7 @@ import argparse
 import os
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,6 +28,7 @@ from bridgehead.vault import Vault
 from bridgehead.vault.sharing import Shard, Share
 
 if TYPE_CHECKING:  # numpy is imported after the number of its threads is set, see main
+    import numpy as np
     from numpy.typing import NDArray
 
     from bridgehead.app.demo.model import Learner, Weights
@@ -47,7 +49,7 @@ class Rank:
         self.number, self.count, self.seed = number, count, seed
         self._pipes, self._vault = pipes, vault
         text = collect().decode("utf-8", errors="replace")[:CORPUS_CHARS]
-        self.tokens: NDArray = Vocabulary.build(text, size=VOCABULARY_SIZE).encode_corpus(text)  # type: ignore[type-arg]
+        self.tokens: NDArray[np.int32] = Vocabulary.build(text, size=VOCABULARY_SIZE).encode_corpus(text)
         self.learner: Learner = Learner.fresh(seed=seed)
         self.mine = sorted(self.learner.weights)[number::count]
 
@@ -133,7 +135,7 @@ def lead(rank: Rank, session: Session, options: SessionOptions, *, until: int, p
             loss = rank.step(step)
             log.write(msgspec.json.encode(LossLine(step, loss, time.time(), options.site)) + b"\n")
             if session.should_checkpoint(step):
-                session.save_by(step, lambda epoch, step=step: _commit(rank, step, epoch, options))  # type: ignore[misc]
+                session.save_by(step, partial(_commit, rank, options, step))
             if session.should_stop():
                 break
     rank.say(("end", 0))
@@ -160,7 +162,7 @@ def _words(rank: Rank) -> Iterator[tuple[str, int, Epoch]]:
         yield word[0], word[1], Epoch(word[2] if len(word) > 2 else 0)
 
 
-def _commit(rank: Rank, step: int, epoch: Epoch, options: SessionOptions) -> SnapshotId:
+def _commit(rank: Rank, options: SessionOptions, step: int, epoch: Epoch) -> SnapshotId:
     rank.say(("save", step, epoch))
     digests = {number: str(digest) for number, digest in enumerate([rank.store(step, epoch, options), *rank.gather()], start=1)}
     result = rank._vault.commit_parts(workload=options.workload, step=step, epoch=epoch, shards=rank.count, digests=digests)

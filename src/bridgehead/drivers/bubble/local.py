@@ -36,7 +36,7 @@ class LocalBubbles:
     """See the port.
 
     A bubble's folder holds ``vault`` (a view, made by whoever begins the drill), ``jobs`` and ``control`` (of its scheduler and its
-    trainers). Closing removes the namespace and all of the folder except for ``bubble.json``, by which its owner knows it.
+    trainers). Closing removes the namespace, the view and what its jobs left; the empty folder goes when its owner forgets it.
     """
 
     def __init__(self, options: LocalBubblesOptions) -> None:
@@ -73,10 +73,19 @@ class LocalBubbles:
                 if left:
                     return tuple(f"process {pid} in network namespace {opened.bubble.network}" for pid in left)
                 namespaces.remove(opened.bubble.network)
-            for name in ("vault", "jobs", "control"):
-                shutil.rmtree(folder / name, ignore_errors=True)
+            for path in _contents(folder):
+                shutil.rmtree(path, ignore_errors=True)
             (folder / OPENED).unlink(missing_ok=True)
-            return tuple(str(folder / name) for name in ("vault", "jobs", "control") if (folder / name).exists())
+            return tuple(map(str, _contents(folder)))
+
+
+def _contents(folder: Path) -> list[Path]:
+    """The view, and the folders of jobs; not what the scheduler and the control keep of themselves, which may still be asked."""
+    found = [folder / "vault"] if (folder / "vault").exists() else []
+    for name in ("jobs", "control"):
+        if (folder / name).is_dir():
+            found += [path for path in (folder / name).iterdir() if path.is_dir() and path.name[0] != "."]
+    return found
 
 
 class _transient:

@@ -8,30 +8,29 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
+from bridgehead.host.netns import NETNS_FOLDER
 from bridgehead.kernel.errors import Permanent, Transient
 
-_FOLDER = Path("/run/netns")
 _PATIENCE_S = 10.0
 
 
 def make(name: str) -> None:
     """Make it with nothing but a loopback; no effect when it is there. Raises Permanent without root or without ``ip``."""
-    if not (_FOLDER / name).exists():
+    if not (NETNS_FOLDER / name).exists():
         _ip("netns", "add", name)
     _ip("-n", name, "link", "set", "lo", "up")
 
 
 def remove(name: str) -> None:
     """Remove it; no effect when it is not there."""
-    if (_FOLDER / name).exists():
+    if (NETNS_FOLDER / name).exists():
         _ip("netns", "delete", name)
 
 
 def processes_in(name: str) -> tuple[int, ...]:
     """Processes that live in it; () when there is none of that name."""
-    if not (_FOLDER / name).exists():
+    if not (NETNS_FOLDER / name).exists():
         return ()
     return tuple(int(pid) for pid in _ip("netns", "pids", name).split())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from bridgehead.host.netns import inside
 from bridgehead.host.questions import ask
 from bridgehead.kernel.errors import NotFound, Permanent
 from bridgehead.kernel.ids import ServiceId, SiteId
@@ -13,11 +14,15 @@ _TRIED = "ask a backend for its health"
 
 
 class HttpServingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Addresses ``http://host:port`` of the backends by service and site, and the path of the health report on them."""
+    """Addresses ``http://host:port`` of the backends by service and site, and the path of the health report on them.
+
+    ``namespace``: the network namespace of this machine in which they listen; "" for the machine itself.
+    """
 
     backends: dict[ServiceId, dict[SiteId, str]]
     path: str = "/healthz"
     timeout_s: float = 2.0
+    namespace: str = ""
 
 
 class HttpServing:
@@ -33,7 +38,8 @@ class HttpServing:
             known = ", ".join(sorted(self._options.backends.get(service, {}))) or "none"
             raise NotFound("no such backend", tried=_TRIED, subject=f"{service} at {site}", remedy=f"Sites of this service: {known}.")
         url = backend.rstrip("/") + self._options.path
-        body = ask(url, accept="application/json", tried=_TRIED, timeout_s=self._options.timeout_s)
+        timeout_s = self._options.timeout_s
+        body = inside(self._options.namespace, lambda: ask(url, accept="application/json", tried=_TRIED, timeout_s=timeout_s))
         try:
             return msgspec.json.decode(body, type=ServingHealth)
         except msgspec.MsgspecError as error:

@@ -81,7 +81,7 @@ class WorldVaults:
         return vault
 
     def _slice(self, snapshot: SnapshotId, source: SiteId, target: SiteId, budget_s: float) -> TransferProgress:
-        """As many bytes as the link carries in the time, at least one block."""
+        """As many bytes as the link, which others use too, carries in the time; at least one block."""
         network, held = self._calls.world.network, self._vault(source).held.get(snapshot)
         vault = self._vault(target)
         if not network.transfers(source, target):
@@ -96,8 +96,10 @@ class WorldVaults:
         if not vault.has_space():
             raise Permanent("no space is left", tried="replicate", subject=f"{snapshot} at {target}")
         before = vault.partial_bytes.get(snapshot, 0.0)
-        sent = min(held.raw_bytes - before, max(float(BLOCK_BYTES), network.rate_bps * budget_s))
-        self._calls.spend(sent / network.rate_bps)
+        now_s = self._calls.world.now_s
+        room_s = max(0.0, budget_s - network.waiting_s(source, target, now_s=now_s))
+        sent = min(held.raw_bytes - before, max(float(BLOCK_BYTES), network.rate_bps * room_s))
+        self._calls.spend(network.carry(sent, source, target, now_s=now_s))
         vault.partial_bytes[snapshot] = before + sent
         left = int(held.raw_bytes - before - sent)
         if left == 0:

@@ -62,7 +62,7 @@ def hear(known: Mapping[str, Heard], bulletins: Iterable[Bulletin], *, now_s: fl
     found = dict(known)
     for bulletin in bulletins:
         before = known.get(bulletin.observer)
-        if before is None or before.bulletin.number != bulletin.number:
+        if before is None or (before.bulletin.number, before.bulletin.written_s) != (bulletin.number, bulletin.written_s):
             found[bulletin.observer] = Heard(bulletin, now_s, news=before is not None)
     return {name: heard for name, heard in found.items() if now_s - heard.heard_s < forget_s}
 

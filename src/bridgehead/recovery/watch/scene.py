@@ -125,6 +125,18 @@ class Scene(msgspec.Struct, frozen=True):
         return seen.known(now_s=self.now_s, stale_s=self.terms.stale_s)
 
 
+def placed(one: Protected, facts: Facts) -> Protected:
+    """The workload where it is now: a fence that gives it to its recovery site has turned the two sites round, for as long as that is the
+    newest one, however long ago it was seen."""
+    if one.refuge is None:
+        return one
+    seen = [facts.vaults.get(at(one.kept, site), Sighted()).value for site in (one.home, one.refuge)]
+    newest = max((known for known in seen if known is not None), key=lambda known: known.epoch, default=None)
+    if newest is None or newest.holder != one.refuge:
+        return one
+    return msgspec.structs.replace(one, home=one.refuge, refuge=one.home)
+
+
 class Code(msgspec.Struct, frozen=True):
     """One kind of finding: what it asks, how it is computed, which requirements it serves, and what to do when it fails."""
 

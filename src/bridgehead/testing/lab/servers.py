@@ -42,7 +42,7 @@ DATABASE_USER: Final = "bridgehead"
 
 
 def start_site(record: LabRecord, folder: LabFolder, site: SiteId) -> list[Started]:
-    """Slurm and the vault of a site; repeated after a loss of the site, they go on from what is on disk. Raises PORT_PERMANENT, with logs."""
+    """Slurm and the vault of a site; repeated after a loss of the site, they go on from what is on disk. Raises PORT_PERMANENT with logs"""
     cluster = SlurmCluster(slurm_plan(record, site), folder.site(site) / "slurm")
     try:
         cluster.start()
