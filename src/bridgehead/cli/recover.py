@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bridgehead.runbook.engine import Engine
     from bridgehead.runbook.state import RunState
 
-app = App(name="recover", help="Move workloads between sites, fail over when a site is lost, fail back, protect again, drill.")
+app = App(name="recover", help="Move workloads between sites, fail over when a site is lost, fail back, protect again.")
 
 RecoveryOption = Annotated[Path, Parameter(name="--recovery", help="The recovery file: what is protected, and how.")]
 EstateOption = Annotated[Path, Parameter(name="--estate", help="The estate file that says how sites and services are reached.")]
