@@ -159,8 +159,12 @@ class TestSlurmFaults(SlurmHooks):
 
     # by hand
 
-    def test_a_job_that_was_submitted_by_hand_is_seen_and_ended(self, scheduler):
-        job_id = self.cluster.client("sbatch", "--parsable", "-J", JOB, "-o", "/dev/null", "--wrap", "exec sleep 600").strip()
+    def test_a_job_that_was_submitted_by_hand_is_seen_and_ended(self, scheduler, tmp_path):
+        began = tmp_path / "began"
+        job_id = self.cluster.client(
+            "sbatch", "--parsable", "-J", JOB, "-o", "/dev/null", "--wrap", f"touch {began}; exec sleep 600"
+        ).strip()
+        self.eventually(began.exists)  # Slurm calls a job running before its script is there to get a signal
         self.eventually(lambda: isinstance(scheduler.observe(JOB), JobRunning) and not scheduler.observe(JOB).waiting_for)
         assert self.running(scheduler).native_id == f"site-a/{job_id}"
         with pytest.raises(Conflict, match="by hand"):

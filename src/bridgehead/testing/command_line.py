@@ -111,6 +111,8 @@ class CommandLine:
                 stdout=to_out,
                 stderr=to_err,
                 start_new_session=True,
+                # A suite that was started in the background hands on that SIGINT is ignored.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
         self._driving.append(Driving(process, out, err))
         return self._driving[-1]
