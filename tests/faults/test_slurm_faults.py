@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -212,6 +213,14 @@ class TestSlurmFaults(SlurmHooks):
         assert isinstance(ended, JobEnded)
         assert (ended.exit_code, abs(ended.ended_s - time.time()) < 120) == (3, True)
         assert scheduler.observe(JOB) == ended
+        (record,) = self.tmp.rglob("ended-0")
+        record.unlink()
+        with pytest.raises(Transient, match="does not know job") as told:  # after the loss of a site nobody may have written the end down
+            scheduler.observe(JOB)
+        subprocess.run(["sh", "-c", told.value.remedy.split("`")[1]], check=True)
+        said = scheduler.observe(JOB)
+        assert isinstance(said, JobEnded)
+        assert said.exit_code is None
 
     def test_J05_a_controller_of_slurm_that_loses_a_start_never_makes_two(self, scheduler):
         """kill -9 of slurmctld right after a submission: on restart the job waits again, or is unknown, while it still runs."""

@@ -39,6 +39,9 @@ def test_a_lost_site_is_failed_over_fenced_off_and_failed_back(fresh: Lab, bridg
     root = fresh.folder.root
     here = ("--recovery", root / "recovery.yaml", "--estate", root / "estate.yaml")
     bridgehead("lab", "work", "--dir", root, "--requests-per-s", "60", "--save-every", SAVE_EVERY)
+    works_since_s = time.time()
+    # Slurm saves its state every few seconds. A job that it forgot is another story: tests/faults/test_slurm_faults.py.
+    until(lambda: (fresh.folder.site(SITE_A) / "slurm" / "state" / "job_state").stat().st_mtime > works_since_s)
     until(lambda: (found := vault(fresh, SITE_B).newest(jobs.TRAINING)) is not None and found.step >= SAVE_EVERY)
     alive = bridgehead.json("recover", "failover", "site-a", *here, code=None)
     assert alive["error"]["code"] == "recovery-refused", "a site that is seen alive is not given up"

@@ -19,6 +19,8 @@ def test_commands_of_the_page(short: Path, bridgehead) -> None:
         command for block in BLOCK.finditer(PAGE.read_text()) for command in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]
     ]
     assert len(commands) >= 10
+    folder = short / "page"
+    folder.mkdir()
     try:
         for command in commands:
             line, _, wanted = command.partition("\n")
@@ -26,10 +28,11 @@ def test_commands_of_the_page(short: Path, bridgehead) -> None:
             wanted = EXIT.sub("", wanted)
             words = shlex.split(line)[1:]
             done = subprocess.run(
-                bridgehead.line(*words), cwd=short, env=bridgehead.env, capture_output=True, text=True, timeout=200, check=False
+                bridgehead.line(*words), cwd=folder, env=bridgehead.env, capture_output=True, text=True, timeout=200, check=False
             )
             assert done.returncode == (int(code[1]) if code else 0), f"{line}\n{done.stdout}\n{done.stderr}"
             if wanted.strip() and not checker.check_output(wanted, done.stdout, flags):
                 raise AssertionError(checker.output_difference(doctest.Example("", wanted), done.stdout, flags))
     finally:
-        bridgehead("lab", "down", "--dir", short / "lab")
+        bridgehead("lab", "down", "--dir", folder / "lab")
+        folder.rmdir()

@@ -190,6 +190,16 @@ def test_verb_prints_lines_totals_and_what_is_unknown(capsys: pytest.CaptureFixt
     assert "8.4 months" in out
 
 
+def test_verb_takes_the_files_beside_the_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("plan", "estate", "policy"):
+        (tmp_path / f"{name}.yaml").write_text((CASES / "six-weeks" / f"{name}.yaml").read_text())
+    assert call(["cost", str(tmp_path / "plan.yaml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == []
+    (tmp_path / "policy.yaml").unlink()
+    assert call(["cost", str(tmp_path / "plan.yaml")]) == 2
+    assert "Name the policy with --policy" in capsys.readouterr().err
+
+
 def test_verb_json_has_inputs_with_origin(capsys: pytest.CaptureFixture[str]) -> None:
     assert call([*words("six-weeks"), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

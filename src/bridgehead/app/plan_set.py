@@ -29,7 +29,7 @@ def load_plan_set(plan_file: Path, *, estate_file: Path | None = None, policy_fi
     Raises BAD_INPUT with every fault of a file, and when an estate or policy is not the one that the plan was made for.
     """
     plan = load_plan(plan_file)
-    estate_path, policy_path = estate_file or _beside(plan_file, "estate"), policy_file or _beside(plan_file, "policy")
+    estate_path, policy_path = estate_file or beside(plan_file, "estate"), policy_file or beside(plan_file, "policy")
     estate = load_estate(estate_path)
     policy = read_policy(read_text(policy_path, what="policy"), file=str(policy_path), sites={site.id for site in estate.sites})
     pairs = (("estate", estate_path, digest_of(estate), plan.estate), ("policy", policy_path, digest_of(policy), plan.policy))
@@ -43,7 +43,8 @@ def load_plan_set(plan_file: Path, *, estate_file: Path | None = None, policy_fi
     return PlanSet(plan, estate, policy)
 
 
-def _beside(plan_file: Path, what: str) -> Path:
+def beside(plan_file: Path, what: str) -> Path:
+    """The estate or policy that lies beside the plan. Raises BAD_INPUT when there is none."""
     path = plan_file.parent / f"{what}.yaml"
     if path.is_file():
         return path

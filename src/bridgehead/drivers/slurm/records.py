@@ -5,7 +5,7 @@ One folder an execution, ``jobs/<name>/<number>``, with files that are created o
 - ``intent``: who asked (the stamp's key) and the random token in the job's comment; written before sbatch.
 - ``claim``: the id of the one job that counts for the execution, by whoever comes first: the controller that got sbatch's answer, or the
   job itself; "-" when none shall ever.
-- ``ended-<restarts>``: how an execution ended, by whoever saw it first (J02).
+- ``ended-<restarts>``: how an execution ended, by whoever saw it first (J02); a person may write it, too.
 - ``asked-<key>``: a request that is made once, as to stop, was made.
 
 Epochs (J13) are empty files, ``.driver/epochs/<run>/<epoch>``: the newest name counts. Nothing here needs a lock.
@@ -14,6 +14,7 @@ Epochs (J13) are empty files, ``.driver/epochs/<run>/<epoch>``: the newest name 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Final, TypeVar
 from urllib.parse import quote, unquote
@@ -162,6 +163,12 @@ class Records:
     def folder(self, name: JobName, number: int) -> str:
         """Where an execution's records and output are."""
         return f"{self._folder}/jobs/{name}/{number}"
+
+    @staticmethod
+    def saying_that_it_ended(execution: Execution) -> str:
+        """The command by which a person who looked puts on record that an execution is over, for one of which nothing else tells it."""
+        said = msgspec.json.encode(Ended(None, None, "LOST", "a person who looked")).decode()
+        return f"echo {shlex.quote(said)} > {shlex.quote(f'{execution.folder}/ended-0')}"
 
     def _create(self, name: JobName, path: str, content: bytes, *, tried: str) -> str:
         return self._run(_CREATE, self._folder, f"{name}/{path}", tried=tried, stdin=content)

@@ -301,7 +301,9 @@ class SlurmScheduler:
                 f"Slurm does not know job {execution.claim} any more, and no record tells its end",
                 tried="observe a job",
                 subject=self._subject(name),
-                remedy="Look on its nodes whether it runs. Slurm needs slurmdbd, or jobcomp/filetxt named in the driver's option jobcomp.",
+                remedy="Look on its nodes whether it runs. When it surely does not, as after a power cut, say so: "
+                f"`{Records.saying_that_it_ended(execution)}`. Slurm keeps such records itself with slurmdbd, or with jobcomp/filetxt "
+                "named in the driver's option jobcomp.",
                 retry_after_s=10.0,
             )
         return self._ended(name, execution, self._identity(name, execution, execution.claim, restarts=0), ended)
