@@ -9,9 +9,9 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -76,6 +76,45 @@ def seal(event: Event, *, seq: int, previous: str, signer: Signer) -> Entry:
     entry_hash = chain_hash(previous, payload)
     signature = signer.sign(entry_hash.encode("ascii")).hex()
     return Entry(seq=seq, event=event, payload=payload, previous=previous, hash=entry_hash, signature=signature, key_id=signer.key_id)
+
+
+def sealed(events: Sequence[Event], *, after_seq: int, previous: str, signer: Signer) -> list[Entry]:
+    """The entries that follow the one of number ``after_seq`` and hash ``previous``."""
+    entries: list[Entry] = []
+    for seq, event in enumerate(events, start=after_seq + 1):
+        entries.append(seal(event, seq=seq, previous=previous, signer=signer))
+        previous = entries[-1].hash
+    return entries
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Event]:
+    return msgspec.json.Decoder(Event)
+
+
+class StoredEntry(NamedTuple):
+    """An entry as journals store it, its columns in this order."""
+
+    seq: int
+    payload: bytes
+    previous: str
+    hash: str
+    signature: str
+    key_id: str
+
+    def entry(self, *, subject: str) -> Entry:
+        """With its event. ``subject``: which journal and run, for people. Raises JOURNAL_DAMAGED when the payload is no event."""
+        try:
+            event = _decoder().decode(self.payload)
+        except msgspec.MsgspecError as error:
+            raise BridgeheadError(
+                ErrorCode.JOURNAL_DAMAGED,
+                tried="read the journal",
+                subject=f"{subject}, entry {self.seq}",
+                happened=str(error),
+                remedy="Restore the journal from a copy; `bridgehead ledger verify` says which entries hold.",
+            ) from error
+        return Entry(self.seq, event, self.payload, self.previous, self.hash, self.signature, self.key_id)
 
 
 class _Opening(msgspec.Struct, frozen=True, tag_field="event", tag="run-opened"):

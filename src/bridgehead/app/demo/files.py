@@ -7,12 +7,12 @@ import msgspec
 from bridgehead.app import wiring
 from bridgehead.app.demo import commands
 from bridgehead.app.demo.commands import Training
-from bridgehead.app.demo.places import SERVICE, SITES, SOURCE, TARGET, WORKLOAD
+from bridgehead.app.demo.places import SERVICE, SITES, SOURCE, TARGET, WORKLOAD, Places
 from bridgehead.app.demo.scene import Scene
 from bridgehead.drivers.haproxy import HaproxyOptions, HaproxyService
 from bridgehead.drivers.traefik import TraefikOptions, TraefikService
 from bridgehead.drivers.traefik.options import TraefikBackend
-from bridgehead.kernel.ids import JobName, ServiceId, SnapshotId
+from bridgehead.kernel.ids import JobName, ServiceId, SiteId, SnapshotId
 from bridgehead.model import estatefile
 from bridgehead.model.estate import Connection, Estate, Service, Site, SiteConnections
 from bridgehead.model.runbook import Runbook
@@ -54,6 +54,13 @@ def haproxy_options(scene: Scene) -> HaproxyOptions:
     )
 
 
+def embedded_site(places: Places, site: SiteId, *, vault: Connection) -> Site:
+    """A site whose jobs are processes of this machine and whose trainers are reached through files."""
+    scheduler = Connection("process", {"directory": str(places.jobs(site))})
+    training = Connection("files", {"directory": str(places.control(site))})
+    return Site(site, connections=SiteConnections(scheduler=scheduler, training=training, vault=vault))
+
+
 def write_estate(scene: Scene, traffic: Connection) -> None:
     """Two sites with their schedulers, trainers and vaults, and one service with its proxy, its probe and its backends."""
     places, ports = scene.places, scene.ports
@@ -61,17 +68,7 @@ def write_estate(scene: Scene, traffic: Connection) -> None:
         SOURCE: Connection("localfs", {"directory": str(places.vault(SOURCE))}),
         TARGET: Connection("http", {"url": scene.wan_url}),
     }
-    sites = [
-        Site(
-            site,
-            connections=SiteConnections(
-                scheduler=Connection("process", {"directory": str(places.jobs(site))}),
-                training=Connection("files", {"directory": str(places.control(site))}),
-                vault=vaults[site],
-            ),
-        )
-        for site in SITES
-    ]
+    sites = [embedded_site(places, site, vault=vaults[site]) for site in SITES]
     probe = {site: {"url": f"http://127.0.0.1:{ports.probe}/metrics", "labels": {"service": SERVICE, "site": site}} for site in SITES}
     service = Service(
         SERVICE,

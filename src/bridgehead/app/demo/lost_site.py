@@ -146,17 +146,7 @@ class LostSite:
             SOURCE: Connection("http", {"url": self.url_a}),
             TARGET: Connection("localfs", {"directory": str(places.vault(TARGET))}),
         }
-        sites = [
-            Site(
-                site,
-                connections=SiteConnections(
-                    scheduler=Connection("process", {"directory": str(places.jobs(site))}),
-                    training=Connection("files", {"directory": str(places.control(site))}),
-                    vault=vault[site],
-                ),
-            )
-            for site in SITES
-        ]
+        sites = [files.embedded_site(places, site, vault=vault[site]) for site in SITES]
         witness = Connection("localfs", {"directory": str(places.root / "witness")})
         sites.append(Site(WITNESS, connections=SiteConnections(vault=witness)))
         probe = {site: {"url": f"http://127.0.0.1:{ports.probe}/metrics", "labels": {"service": SERVICE, "site": site}} for site in SITES}

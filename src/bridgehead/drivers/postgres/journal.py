@@ -16,16 +16,14 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from bridgehead.drivers.postgres.session import Session
-from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, PortError, Unknown
+from bridgehead.kernel.errors import Conflict, NotFound, PortError, Unknown
 from bridgehead.kernel.hashing import ZERO_HASH
 from bridgehead.kernel.ids import Epoch, RunId
 from bridgehead.model.event import Event
 from bridgehead.ports.journal import DriverIdentity, Entry
 from bridgehead.runbook.copies import newest_epoch, news
-from bridgehead.runbook.ledger import Seal, Signer, seal
+from bridgehead.runbook.ledger import Seal, Signer, StoredEntry, sealed
 
 GRACE_S: Final = 1.5
 """So long, a holder whose connection was lost may come back before another takes his run."""
@@ -58,7 +56,6 @@ class PostgresJournal:
         self._session = Session(url, opened=self._hold_again)
         self._signer = signer
         self._surely_dead = surely_dead
-        self._decode = msgspec.json.Decoder(Event).decode
         self._mine: dict[RunId, tuple[DriverIdentity, Epoch]] = {}
         self._renewed_s: dict[RunId, float] = {}
         self._unsure: dict[RunId, list[Entry]] = {}
@@ -108,7 +105,7 @@ class PostgresJournal:
                 "SELECT seq, payload, previous, hash, signature, key_id FROM bridgehead.events WHERE run = %s AND seq > %s ORDER BY seq",
                 (run, after_seq),
             )
-            return [self._entry(run, row) for row in rows]
+            return [StoredEntry(*row).entry(subject=f"{self._session.subject}, run {run}") for row in rows]
 
     def sealed(self, run: RunId) -> list[Seal]:
         """All entries as they lie in the database, for ``verify_chain``. Raises NotFound."""
@@ -237,28 +234,11 @@ class PostgresJournal:
         return row[0], row[1]
 
     def _insert(self, db: Any, run: RunId, events: Sequence[Event], seq: int, previous: str) -> list[Entry]:
-        entries: list[Entry] = []
-        for event in events:
-            seq += 1
-            entry = seal(event, seq=seq, previous=previous, signer=self._signer)
-            values = (run, seq, entry.payload, previous, entry.hash, entry.signature, entry.key_id)
+        entries = sealed(events, after_seq=seq, previous=previous, signer=self._signer)
+        for one in entries:
+            values = (run, one.seq, one.payload, one.previous, one.hash, one.signature, one.key_id)
             db.execute("INSERT INTO bridgehead.events VALUES (%s, %s, %s, %s, %s, %s, %s)", values)
-            entries.append(entry)
-            previous = entry.hash
         return entries
-
-    def _entry(self, run: RunId, row: tuple[int, bytes, str, str, str, str]) -> Entry:
-        try:
-            event = self._decode(row[1])
-        except msgspec.MsgspecError as error:
-            raise BridgeheadError(
-                ErrorCode.JOURNAL_DAMAGED,
-                tried="read the journal",
-                subject=f"{self._session.subject}, run {run}, entry {row[0]}",
-                happened=str(error),
-                remedy="Restore the journal from a copy; `bridgehead ledger verify` says which entries hold.",
-            ) from error
-        return Entry(seq=row[0], event=event, payload=row[1], previous=row[2], hash=row[3], signature=row[4], key_id=row[5])
 
 
 def _lock(run: RunId) -> int:

@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import msgspec
-
 from bridgehead.kernel.errors import BridgeheadError, Conflict, ErrorCode, NotFound, Permanent, Transient
 from bridgehead.kernel.hashing import ZERO_HASH
 from bridgehead.kernel.ids import Epoch, RunId
 from bridgehead.model.event import Event
 from bridgehead.ports.journal import DriverIdentity, Entry
 from bridgehead.runbook.copies import newest_epoch, news
-from bridgehead.runbook.ledger import Seal, Signer, seal
+from bridgehead.runbook.ledger import Seal, Signer, StoredEntry, sealed
 
 SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -49,7 +47,6 @@ class SqliteJournal:
         self._path = path
         self._signer = signer
         self._alive = alive
-        self._decode = msgspec.json.Decoder(Event).decode
         path.parent.mkdir(parents=True, exist_ok=True)
         _create_private(path)
         with self._errors("open the journal"):
@@ -94,7 +91,7 @@ class SqliteJournal:
                 "SELECT seq, payload, previous, hash, signature, key_id FROM events WHERE run = ? AND seq > ? ORDER BY seq",
                 (run, after_seq),
             )
-            return [self._entry(run, row) for row in rows]
+            return [StoredEntry(*row).entry(subject=f"{self._path}, run {run}") for row in rows]
 
     def sealed(self, run: RunId) -> list[Seal]:
         """All entries as they lie in the file, for ``verify_chain``; whatever was done to them, they can be judged. Raises NotFound."""
@@ -197,28 +194,11 @@ class SqliteJournal:
         return row[0], None if row[1] is None else DriverIdentity(row[1], row[2], row[3])
 
     def _insert(self, run: RunId, events: Sequence[Event], seq: int, previous: str) -> list[Entry]:
-        entries: list[Entry] = []
-        for event in events:
-            seq += 1
-            entry = seal(event, seq=seq, previous=previous, signer=self._signer)
-            values = (run, seq, entry.payload, previous, entry.hash, entry.signature, entry.key_id)
+        entries = sealed(events, after_seq=seq, previous=previous, signer=self._signer)
+        for one in entries:
+            values = (run, one.seq, one.payload, one.previous, one.hash, one.signature, one.key_id)
             self._db.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-            entries.append(entry)
-            previous = entry.hash
         return entries
-
-    def _entry(self, run: RunId, row: tuple[int, bytes, str, str, str, str]) -> Entry:
-        try:
-            event = self._decode(row[1])
-        except msgspec.MsgspecError as error:
-            raise BridgeheadError(
-                ErrorCode.JOURNAL_DAMAGED,
-                tried="read the journal",
-                subject=f"{self._path}, run {run}, entry {row[0]}",
-                happened=str(error),
-                remedy="Restore the journal from a copy; `bridgehead ledger verify` says which entries hold.",
-            ) from error
-        return Entry(seq=row[0], event=event, payload=row[1], previous=row[2], hash=row[3], signature=row[4], key_id=row[5])
 
     @contextmanager
     def _transaction(self, tried: str) -> Iterator[None]:
