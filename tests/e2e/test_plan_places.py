@@ -37,6 +37,13 @@ def test_a_place_that_cannot_be_is_refused(folder: Path, verb: tuple[str, ...], 
     assert (folder / "estate.yaml").read_bytes() == before
 
 
+@pytest.mark.parametrize("limit", ["-3", "0", "nan", "inf"])
+def test_a_time_limit_that_is_none_is_refused(folder: Path, limit: str) -> None:
+    done = bridgehead(folder, "plan", "make", "estate.yaml", "policy.yaml", "-o", "other.yaml", f"--time-limit={limit}")
+    assert done.returncode == 2
+    assert "no time to search in" in done.stderr
+
+
 def test_written_twice(folder: Path) -> None:
     for _ in range(2):
         assert bridgehead(folder, "plan", "compile", "plan.yaml", "-o", "runbook.yaml").returncode == 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from bridgehead.cli.options import JsonOption
-from bridgehead.kernel.errors import ExitCode
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 
 if TYPE_CHECKING:
     from bridgehead.planning.search import Progress
@@ -45,6 +45,14 @@ def make_plan_file(
     from bridgehead.app.planning import make_plan, read_both, write_plan_file
     from bridgehead.app.whole_file import refuse_other
 
+    if not (math.isfinite(time_limit) and time_limit > 0):
+        raise BridgeheadError(
+            ErrorCode.BAD_USAGE,
+            tried="make a plan",
+            subject=f"--time-limit {time_limit:g}",
+            happened="this is no time to search in",
+            remedy="Give a number of seconds above 0.",
+        )
     refuse_other(output, what="plan", begins=(b"plan:", b"#"))
     given, rules = read_both(estate, policy)
     before = None if parent is None else load_plan(parent)
