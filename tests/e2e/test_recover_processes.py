@@ -51,10 +51,12 @@ def test_site_loss_zombie_protection_and_failback(tmp_path: Path) -> None:
         killed_s = time.time()
         last, copied = lab.last_step_at_a(), lab.copied_step()
         planned = verbs("failover", "site-a", "--plan-only")
-        assert planned["rpo_steps"] == last - copied
+        stated = planned["rpo_steps"]
+        # A trainer that is killed between its log and its report has reported one step less than it did: nobody can know of that one.
+        assert last - copied - 1 <= stated <= last - copied
         assert f"goes on from step {copied}" in planned["text"]
         came = verbs("failover", "site-a", "--lost-for", f"{time.time() - killed_s:.3f} s")
-        assert came["rpo_steps"] == last - copied
+        assert came["rpo_steps"] == stated
         assert came["rpo_exact"]
         assert came["milestones"]["protected"] is None
         assert 0 < came["rto_s"] < 60
@@ -66,7 +68,7 @@ def test_site_loss_zombie_protection_and_failback(tmp_path: Path) -> None:
         ended = verbs("protect", "site-a")
         assert ended["run"] == came["run"]
         assert ended["mode"] == "done"
-        assert ended["measured_steps"] == {WORKLOAD: last - copied}
+        assert ended["measured_steps"] == {WORKLOAD: stated}
         assert not scene.runs(SOURCE, TRAINER[SOURCE])
         newest = lab.vaults.newest(WORKLOAD, site=SOURCE)
         assert (newest.epoch, newest.site) == (1, TARGET)

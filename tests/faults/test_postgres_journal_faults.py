@@ -52,8 +52,9 @@ class Hop:
                     break
                 if asks and self.cut_after and self.cut_after in data:
                     self.cut_after = b""
+                    source.shutdown(socket.SHUT_RDWR)  # first, so that the server's answer finds nobody
                     target.sendall(data)
-                    target.shutdown(socket.SHUT_WR)  # the server has it, and its answer finds nobody
+                    target.shutdown(socket.SHUT_WR)
                     break
                 target.sendall(data)
         for end in (source, target):
