@@ -22,6 +22,7 @@ from bridgehead.model.estate import ObjectiveId
 from bridgehead.model.fabric import AtLeastOne
 from bridgehead.model.logistics import BridgeheadShare, Logistics, PhaseLengths, Precopy, Prices, Spares, Weights
 from bridgehead.model.power import Fraction
+from bridgehead.model.site_map import SiteMap, check_site_map
 
 Part = Annotated[Share, msgspec.Meta(ge=0, lt=1)]
 Positive = Annotated[Seconds, msgspec.Meta(gt=0)]
@@ -166,6 +167,7 @@ class Policy(msgspec.Struct, frozen=True):
         prices: what things cost.
         spares: parts that stand ready.
         stays: racks at the source that are not carried over (ids, ``*`` stands for any text).
+        mapping: what things are called at each site, so that job scripts of one become those of the other.
     """
 
     name: str = msgspec.field(name="policy")
@@ -194,6 +196,7 @@ class Policy(msgspec.Struct, frozen=True):
     prices: Prices = Prices()
     spares: Spares = Spares()
     stays: tuple[str, ...] = ()
+    mapping: SiteMap | None = None
 
 
 def read_policy(text: str, *, file: str, sites: Collection[str] | None = None) -> Policy:
@@ -213,6 +216,8 @@ def read_policy_with_places(text: str, *, file: str, sites: Collection[str] | No
         _check_ends(policy, decoder, sites)
         _check_periods(policy, decoder)
         _check_canary(policy, decoder)
+        if policy.mapping is not None:
+            check_site_map(policy.mapping, decoder, sites=None if sites is None else frozenset(sites))
         for approval in policy.approvals:
             people = len(set(approval.approvers))
             if approval.quorum > people:
