@@ -13,6 +13,7 @@ PURE = ("kernel", "model", "ports", "discovery", "assess", "planning", "simulate
 # Files in pure rooms that are shells on purpose, and why.
 SHELLS = {
     "runbook/engine.py": "performs what decide asks for, on a pool of threads",
+    "runbook/comparing.py": "asks the world in many places at once, for the engine",
     "runbook/ledger.py": "reads and writes keys and exported ledgers",
 }
 OUTSIDE = frozenset(

@@ -83,7 +83,7 @@ def drive(
     """
     from bridgehead.app import wiring
     from bridgehead.drivers.system import SystemClock, this_driver
-    from bridgehead.recovery.agreement import differences
+    from bridgehead.recovery.agreement import comparison
     from bridgehead.runbook.engine import Engine
 
     journal = journal_of(home, run)
@@ -99,7 +99,7 @@ def drive(
         driver=this_driver(),
         workers=workers,
         upkeep=lambda: [*keep_weights(ports), *chores()],
-        compare=lambda state, epoch: differences(state, epoch, ports, vault_sites=vault_sites),
+        compare=lambda state, epoch: comparison(state, epoch, ports, vault_sites=vault_sites),
         watcher=watcher,
     )
     on_engine(engine)

@@ -2,17 +2,20 @@
 
 A control plane that was lost and restored from an old copy would act on stale intent: shift traffic back, fence the site that serves,
 start what runs. Before a driver does anything, what it can see is compared with what its journal can have brought about. What cannot be
-seen is no difference: a site that is lost must not stop the failover from it.
+seen is no difference: a site that is lost must not stop the failover from it. It is no agreement either: the ledger names it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import msgspec
+
 from bridgehead.kernel.errors import PortError
-from bridgehead.kernel.ids import Epoch, JobName, RunId, ServiceId, SiteId, StepId, WorkloadId
+from bridgehead.kernel.ids import Epoch, JobName, ServiceId, SiteId, StepId, WorkloadId
 from bridgehead.model.runbook import ActionStep
 from bridgehead.model.snapshot import Fence
 from bridgehead.ports.scheduler import JobRunning
@@ -21,6 +24,7 @@ from bridgehead.recovery.actions.jobs import StartJob
 from bridgehead.recovery.actions.services import StartService
 from bridgehead.recovery.actions.training import Standby
 from bridgehead.runbook import state as st
+from bridgehead.runbook.comparing import Comparison, Lane, Unseen
 
 SETTLE_S = 3.0
 """A proxy that lost its weights may take so long until they are back."""
@@ -29,54 +33,75 @@ _STARTS = (StartJob.name, StartService.name, Standby.name)
 Weights = dict[SiteId, int]
 
 
-def differences(
+class SeenFence(msgspec.Struct, frozen=True):
+    """The newest fence of a workload in the vault of a site."""
+
+    site: SiteId
+    fence: Fence
+
+
+Fact = str | SeenFence | Unseen
+"""A difference in words, or what only all sites together can tell, or what was not seen."""
+
+
+def comparison(
     state: st.RunState, epoch: Epoch, ports: Switchboard, *, vault_sites: Sequence[SiteId], sleep: Callable[[float], None] = time.sleep
-) -> list[str]:
-    """In words, each with what the journal tells and what is seen; empty when all agrees, or cannot be seen.
+) -> Comparison:
+    """What to ask, place by place, and how the world differs by the answers: in words, each with what the journal tells and what is seen.
 
     Args:
         state: the run before this driver took it over.
         epoch: the new driver's.
         vault_sites: sites that have a vault, the witness among them.
     """
-    return [
-        *_newer_drivers(state.run, epoch, ports, vault_sites),
-        *_newer_fences(state, ports, vault_sites),
-        *(_moved_traffic(state, ports, sleep) if state.epoch else ()),
-        *(_unknown_jobs(state, ports) if state.epoch else ()),
-    ]
+    lanes: dict[str, Lane] = {f"the vault of {site}": partial(_in_vault, state, epoch, ports, site) for site in vault_sites}
+    if state.epoch:  # else nobody drove it yet: the prechecks of its steps look
+        for service in map(ServiceId, sorted(_named(state, "service"))):
+            expected = _expected_weights(state, service)
+            if expected and service in ports.traffics:
+                lanes[f"the traffic of {service}"] = partial(_moved_traffic, service, expected, ports, sleep)
+        for site, starts in _starts(state).items():
+            if site in ports.schedulers:
+                lanes[f"the scheduler of {site}"] = partial(_unknown_jobs, site, starts, ports)
+    return Comparison(lanes, partial(_judge, state))
 
 
-def _newer_drivers(run: RunId, epoch: Epoch, ports: Switchboard, sites: Sequence[SiteId]) -> Iterator[str]:
-    """The strongest evidence: drivers of this very run that the journal has never heard of."""
-    for site in sites:
-        try:
-            newest = ports.vaults.newest_driver(run, site=site)
-        except PortError:
-            continue
+def _in_vault(state: st.RunState, epoch: Epoch, ports: Switchboard, site: SiteId) -> Iterator[Fact]:
+    """Drivers of this very run that the journal has never heard of are the strongest evidence, and are asked for first."""
+    place = f"the vault of {site}"
+    try:
+        newest = ports.vaults.newest_driver(state.run, site=site)
+    except PortError as error:
+        yield Unseen(place, error.happened)
+    else:
         if newest >= epoch:
             yield f"the vault of {site} was changed by driver {newest} of this run, the journal knows of {epoch - 1}"
-
-
-def _newer_fences(state: st.RunState, ports: Switchboard, sites: Sequence[SiteId]) -> Iterator[str]:
     for workload in sorted(_named(state, "workload")):
-        newest: dict[SiteId, Fence] = {}
-        for site in sites:
-            try:
-                fence = ports.vaults.newest_fence(WorkloadId(workload), site=site)
-            except PortError:
-                continue
+        try:
+            fence = ports.vaults.newest_fence(WorkloadId(workload), site=site)
+        except PortError as error:
+            yield Unseen(place, error.happened)
+        else:
             if fence is not None:
-                newest[site] = fence
-        if not newest:
-            continue
-        site, fence = max(newest.items(), key=lambda item: item[1].epoch)
+                yield SeenFence(site, fence)
+
+
+def _judge(state: st.RunState, facts: Sequence[Fact]) -> list[str]:
+    newest: dict[WorkloadId, SeenFence] = {}
+    for fact in facts:
+        if isinstance(fact, SeenFence):
+            known = newest.setdefault(fact.fence.workload, fact)
+            if (fact.fence.epoch, known.site) > (known.fence.epoch, fact.site):
+                newest[fact.fence.workload] = fact
+    found = [fact for fact in facts if isinstance(fact, str)]
+    for _, (site, fence) in sorted((workload, (seen.site, seen.fence)) for workload, seen in newest.items()):
         if not _explained(state, fence):
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(fence.opened_s))
-            yield (
-                f"epoch {fence.epoch} of {workload} was opened for {fence.holder} by {fence.opened_by} at {when} UTC (vault of {site}), "
-                "of which the journal knows nothing"
+            found.append(
+                f"epoch {fence.epoch} of {fence.workload} was opened for {fence.holder} by {fence.opened_by} at {when} UTC "
+                f"(vault of {site}), of which the journal knows nothing"
             )
+    return sorted(found)
 
 
 def _explained(state: st.RunState, fence: Fence) -> bool:
@@ -94,24 +119,18 @@ def _explained(state: st.RunState, fence: Fence) -> bool:
     return fence.epoch <= max(known) if known else fence.opened_s <= state.last_s
 
 
-def _moved_traffic(state: st.RunState, ports: Switchboard, sleep: Callable[[float], None]) -> Iterator[str]:
-    for service in map(ServiceId, sorted(_named(state, "service"))):
-        expected = _expected_weights(state, service)
-        if not expected or service not in ports.traffics:
-            continue
-        try:
-            traffic = ports.traffic(service)
-            traffic.reconcile(service)  # a proxy that lost its weights is another matter (G09)
-            seen = traffic.read(service)
-            waited_s = 0.0
-            while seen not in expected and waited_s < SETTLE_S:
-                sleep(_POLL_S)
-                waited_s += _POLL_S
-                seen = traffic.read(service)
-        except PortError:
-            continue
-        if seen not in expected:
-            yield f"{service} has the weights {_words(seen)} in force, the journal tells {' or '.join(map(_words, expected))}"
+def _moved_traffic(service: ServiceId, expected: Sequence[Weights], ports: Switchboard, sleep: Callable[[float], None]) -> Iterator[Fact]:
+    """A proxy that does not answer raises its port error."""
+    traffic = ports.traffic(service)
+    traffic.reconcile(service)  # a proxy that lost its weights is another matter (G09)
+    seen = traffic.read(service)
+    waited_s = 0.0
+    while seen not in expected and waited_s < SETTLE_S:
+        sleep(_POLL_S)
+        waited_s += _POLL_S
+        seen = traffic.read(service)
+    if seen not in expected:
+        yield f"{service} has the weights {_words(seen)} in force, the journal tells {' or '.join(map(_words, expected))}"
 
 
 def _expected_weights(state: st.RunState, service: ServiceId) -> list[Weights]:
@@ -134,18 +153,24 @@ def _expected_weights(state: st.RunState, service: ServiceId) -> list[Weights]:
     return [weights for number, weights in enumerate(expected) if weights not in expected[:number]]
 
 
-def _unknown_jobs(state: st.RunState, ports: Switchboard) -> Iterator[str]:
-    """Jobs that run although the step that starts them, and would refuse to while they run, has not begun."""
+def _starts(state: st.RunState) -> dict[SiteId, list[tuple[StepId, JobName]]]:
+    """Jobs by site whose step, which starts them and would refuse to while they run, has not begun."""
+    found: dict[SiteId, list[tuple[StepId, JobName]]] = {}
     for step_id, plan_step in state.plan.steps.items():
         if not isinstance(plan_step, ActionStep) or plan_step.action not in _STARTS or not isinstance(state.steps[step_id], st.Waiting):
             continue
         job, site = plan_step.params.get("job"), SiteId(str(plan_step.params.get("site", "")))
-        if not isinstance(job, dict) or site not in ports.schedulers:
-            continue
-        name = JobName(str(job.get("name", "")))
+        if isinstance(job, dict):
+            found.setdefault(site, []).append((step_id, JobName(str(job.get("name", "")))))
+    return found
+
+
+def _unknown_jobs(site: SiteId, starts: Sequence[tuple[StepId, JobName]], ports: Switchboard) -> Iterator[Fact]:
+    for step_id, name in starts:
         try:
             seen = ports.scheduler(site).observe(name)
-        except PortError:
+        except PortError as error:
+            yield Unseen(f"the scheduler of {site}", error.happened)
             continue
         if isinstance(seen, JobRunning):
             yield f"job {name} runs at {site} (id {seen.identity.native_id}), the journal has not begun step '{step_id}', which starts it"

@@ -28,6 +28,7 @@ from bridgehead.ports.metrics import Metrics
 from bridgehead.runbook import state as st
 from bridgehead.runbook.action import Action, Json, Outcome, Pending
 from bridgehead.runbook.apply import apply, fold
+from bridgehead.runbook.comparing import COMPARE_S, Comparing, Comparison
 from bridgehead.runbook.decide import Flight, Measure, Perform, decide
 from bridgehead.runbook.perform import call_phase, measure, outcome_event, prepare
 
@@ -72,8 +73,9 @@ class Engine:
         workers: upper bound of calls at a time.
         upkeep: called about every second while the run is driven; puts outside things right that are not a step's business, such as
             weights that a proxy lost, and returns what it noticed, for the ledger. Raises port errors only.
-        compare: called once at each take-over, with the state before it and the new epoch: how the world differs from what the journal can
-            have brought about (J09). Any difference that no person knows of stops the run before anything is done. Must not raise.
+        compare: called once at each take-over, with the state before it and the new epoch: what to ask of the world, and how it differs
+            from what the journal can have brought about (J09). Any difference that no person knows of stops the run before anything is
+            done; what was not seen within ``compare_limit_s`` is noticed. Must not raise, and asks nothing itself.
         watcher: told of every batch of events with the state after it (progress display, metrics); must not raise.
     """
 
@@ -87,7 +89,8 @@ class Engine:
         driver: DriverIdentity,
         workers: int = 8,
         upkeep: Callable[[], list[str]] = list,
-        compare: Callable[[st.RunState, Epoch], list[str]] = lambda state, epoch: [],
+        compare: Callable[[st.RunState, Epoch], Comparison] = lambda state, epoch: Comparison(),
+        compare_limit_s: float = COMPARE_S,
         watcher: Watcher = lambda state, events: None,
     ) -> None:
         self._journal = journal
@@ -98,6 +101,7 @@ class Engine:
         self._workers = workers
         self._upkeep = upkeep
         self._compare = compare
+        self._compare_limit_s = compare_limit_s
         self._watcher = watcher
         self._stop_asked = False
 
@@ -174,9 +178,7 @@ class _Drive:
             # However many words come in between: without this event the epoch of the dead driver would still be in force.
             while not self._append([ev.DriverTook(self._now_s(), self._epoch, driver)]):
                 pass
-            differences = self._engine._compare(before, self._epoch)
-            while set(differences) - set(self._state.accepted) and not self._append([ev.WorldDiffers(self._now_s(), differences)]):
-                pass
+            self._compare(before)
         chores = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
         pool = ThreadPoolExecutor(max_workers=self._engine._workers, thread_name_prefix="step")
         try:
@@ -186,6 +188,22 @@ class _Drive:
             pool.shutdown(wait=False, cancel_futures=True)
             chores.shutdown(wait=False, cancel_futures=True)
         return self._state
+
+    def _compare(self, before: st.RunState) -> None:
+        """Hold the world against the journal. The lease is kept meanwhile: another controller would begin the same all over again."""
+        comparing = Comparing(self._engine._compare(before, self._epoch), limit_s=self._engine._compare_limit_s)
+        while not self._engine._stop_asked and comparing.goes_on(wait_s=LISTEN_S):
+            self._hear()
+        compared = comparing.close()
+        if self._engine._stop_asked:
+            return  # nothing was done; whoever drives it next compares anew
+        if compared.unseen:
+            text = f"could not be compared with the journal: {'; '.join(compared.unseen)}"
+            while not self._append([ev.Noticed(self._now_s(), text)]):
+                pass
+        found = compared.differences
+        while set(found) - set(self._state.accepted) and not self._append([ev.WorldDiffers(self._now_s(), found)]):
+            pass
 
     def _now_s(self) -> float:
         return self._engine._clock.now_s() + self._ahead_s
@@ -232,11 +250,19 @@ class _Drive:
             landings.append(self._landed.get_nowait())
         if landings:
             self._land(landings)
+        self._hear()
+
+    def _hear(self) -> None:
+        """Look for words of operators, at most every ``LISTEN_S``, also while quick polls land all the time. This renews the lease, too.
+
+        Raises Conflict when another process took the run over.
+        """
         now_s = self._now_s()
-        if now_s - self._listened_at_s >= LISTEN_S:  # also while quick polls land all the time
-            self._listened_at_s = now_s
-            if _patiently(lambda: self._engine._journal.head_seq(self._run)) != self._seq and not self._listen():
-                raise Conflict("another process took the run over", tried="drive the run", subject=self._run)
+        if now_s - self._listened_at_s < LISTEN_S:
+            return
+        self._listened_at_s = now_s
+        if _patiently(lambda: self._engine._journal.head_seq(self._run)) != self._seq and not self._listen():
+            raise Conflict("another process took the run over", tried="drive the run", subject=self._run)
 
     def _land(self, landings: Sequence[Landing]) -> None:
         now_s = self._now_s()
