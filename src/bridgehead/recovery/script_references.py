@@ -1,0 +1,333 @@
+"""References: everything in a batch script that names something of the site it was written for, with its place (issue 6). Pure.
+
+What claims more of the text goes first: options of Slurm, modules, images, endpoints, variables with a rule, then the paths of what is
+left. A stretch of the script belongs to at most one reference, so that each can be replaced by itself.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from bridgehead.model.site_map import Kind
+from bridgehead.recovery import script_words as sw
+from bridgehead.recovery.shell_words import ASSIGNMENT, Command, Token, Word, commands, shell_words
+from bridgehead.recovery.slurm_words import Option, Shape, gpus_asked, names, options, variable_option
+
+_SLURM: Final = frozenset({"srun", "sbatch", "salloc"})
+_MOUNTS: Final = re.compile(r"(?<![^\s,=\"'])(/[^:,\s\"']+):(/[^:,\s\"']*)")
+_MOUNT_OPTIONS: Final = frozenset({"-B", "--bind", "-v", "--volume", "--container-mounts"})
+_WRITERS: Final = frozenset({"mkdir", "touch", "tee"})
+_REMOTE: Final = frozenset({"ssh", "scp", "rsync", "sftp"})
+_LOADS: Final = frozenset({"load", "add", "try-load", "swap", "switch", "sw", "unload", "rm", "del"})
+
+
+class Use(enum.StrEnum):
+    """How the script uses what it names."""
+
+    READ = "read"
+    """It must be there."""
+    WRITTEN = "written"
+    """It is made; the folder around it must be there."""
+    SET = "set"
+    """A variable that the script gives a value."""
+    ASKED = "asked"
+    """A variable that the site has to set."""
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """One word that names something of a site.
+
+    Attributes:
+        text: the word as the mapping would have it.
+        start, end: the characters that stand for it.
+        holder: the variable or option whose value it is in; may be empty.
+        value: of a variable that is set.
+    """
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+    use: Use = Use.READ
+    holder: str = ""
+    value: str = ""
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What was found in a script.
+
+    Attributes:
+        references: in the order of the script.
+        options: all options of its ``#SBATCH`` lines, the ones that name nothing of a site too.
+        unread: offsets of ``#SBATCH`` lines that Slurm does not read, since a command stands before them.
+        unclear: (offset, option, value) of options whose value is known only when the script runs.
+        gpus: (type or "", number) for each option of an ``#SBATCH`` line that asks for some.
+    """
+
+    references: tuple[Reference, ...]
+    options: tuple[Option, ...]
+    unread: tuple[int, ...]
+    unclear: tuple[tuple[int, str, str], ...]
+    gpus: tuple[tuple[str, int], ...]
+
+
+def read_script(text: str, *, known: Mapping[Kind, Sequence[str]], inside: Iterable[str] = ()) -> Script:
+    """Find all references.
+
+    Args:
+        known: words of the mapping at the site that the script was written for; they are found where no pattern would see them.
+        inside: folders that are in the container only.
+    """
+    return _Reader(text, known, inside).read()
+
+
+class _Reader:
+    def __init__(self, text: str, known: Mapping[Kind, Sequence[str]], inside: Iterable[str]) -> None:
+        self.text, self.known = text, known
+        self.inside = [*inside]
+        self.words = shell_words(text)
+        self.claimed = bytearray(len(text))
+        self.found: list[Reference] = []
+        self.unclear: list[tuple[int, str, str]] = []
+        self.hidden: list[Word] = []
+        """Words and texts that are looked through for what has a form of its own."""
+
+    def read(self) -> Script:
+        directives, unread = self._directives()
+        self.hidden = [one for one in self.words if one.kind in (Token.WORD, Token.HEREDOC, Token.VERBATIM)]
+        if self.words and self.words[0].text.startswith("#!"):
+            first = self.words[0]
+            self.hidden.insert(0, Word(Token.WORD, first.text[2:], first.start + 2))
+        self.commands = commands(self.words)
+        read: list[Option] = []
+        for words in directives:
+            found = list(options(words))
+            read += found
+            self.hidden += words
+            for option in found:
+                self._option(option)
+        for command in self.commands:
+            self._command(command)
+        self._mounts()
+        self._images()
+        self._variables()
+        self._endpoints()
+        self._paths()
+        self._asked()
+        gpus = tuple(asked for one in read if (asked := gpus_asked(one)) is not None)
+        references = tuple(sorted(self.found, key=lambda one: one.start))
+        return Script(references, tuple(read), tuple(unread), tuple(self.unclear), gpus)
+
+    # claiming
+
+    def _add(self, kind: Kind, text: str, start: int, end: int, *, use: Use = Use.READ, holder: str = "", value: str = "") -> None:
+        if start < end and any(self.claimed[start:end]):
+            return
+        self.claimed[start:end] = b"\1" * (end - start)
+        self.found.append(Reference(kind, text, start, end, use, holder, value))
+
+    def _hide(self, start: int, end: int) -> None:
+        self.claimed[start:end] = b"\1" * (end - start)
+
+    # options
+
+    def _directives(self) -> tuple[list[list[Word]], list[int]]:
+        found: list[list[Word]] = []
+        unread: list[int] = []
+        begun = False
+        for word in self.words:
+            line_start = word.start == 0 or self.text[word.start - 1] == "\n"
+            if word.kind is Token.COMMENT and line_start and re.match(r"#SBATCH\s", word.text):
+                inner = [Word(one.kind, one.text, one.start + word.start + 7) for one in shell_words(word.text[7:])]
+                if begun:
+                    unread.append(word.start)
+                else:
+                    found.append([one for one in inner if one.kind is Token.WORD])
+            begun = begun or word.kind in (Token.WORD, Token.OPERATOR)
+        return found, unread
+
+    def _option(self, option: Option) -> None:
+        start, end, holder = option.start, option.start + len(option.value), f"--{option.name}"
+        match option.shape:
+            case Shape.OTHER:
+                self._hide(start, end)
+            case Shape.READ | Shape.WRITTEN:
+                use = Use.READ if option.shape is Shape.READ else Use.WRITTEN
+                for path in sw.paths(option.value):
+                    self._add(Kind.PATH, path.text, start + path.start, start + path.end, use=use, holder=holder)
+            case Shape.IMAGE if "$" not in option.value:
+                self._add(Kind.IMAGE, option.value, start, end, holder=holder)
+            case Shape.INSIDE:
+                self.inside.append(option.value)
+                self._hide(start, end)
+            case Shape.MOUNTS | Shape.EXPORT:
+                pass
+            case _ if re.search(r"[$`'\"]", option.value):
+                literal = self._given_once(option.value)
+                if literal is None:
+                    self.unclear.append((start, holder, option.value))
+                else:
+                    self._option(msgspec.structs.replace(option, value=literal[0], start=literal[1]))
+            case _:
+                assert option.kind is not None
+                for one in names(option):
+                    self._add(option.kind, one.word, one.start, one.end, holder=holder)
+
+    def _given_once(self, value: str) -> tuple[str, int] | None:
+        """Text and place of what a variable has, when ``value`` is that variable alone and the script sets it once to a text."""
+        asked = re.fullmatch(r"\$(?:(\w+)|\{(\w+)\})", value)
+        given = [
+            word for command in self.commands for word in self._assigned(command) if asked and _name_of(word) == (asked[1] or asked[2])
+        ]
+        if len(given) != 1:
+            return None
+        _, text, start = _value_of(given[0])
+        return None if not text or re.search(r"[$`'\"]", text) else (text, start)
+
+    # commands
+
+    def _command(self, command: Command) -> None:
+        for word in self._assigned(command):
+            name = _name_of(word)
+            option = variable_option(name, word, word.start + len(name) + 1)
+            if option is not None:
+                self._option(option)
+        arguments = command.words[1:]
+        if command.name in _SLURM:
+            for option in options(arguments):
+                self._option(option)
+        elif command.name in ("module", "ml"):
+            self._modules(command)
+        elif command.name in _WRITERS:
+            for word in arguments:
+                for path in sw.paths(word.text):
+                    self._add(Kind.PATH, path.text, word.start + path.start, word.start + path.end, use=Use.WRITTEN, holder=command.name)
+        elif command.name in ("conda", "mamba", "micromamba") and len(arguments) > 1 and arguments[0].bare == "activate":
+            if re.fullmatch(r"[\w.-]+", arguments[1].bare):
+                self._word(Kind.NAME, arguments[1], holder="conda activate")
+        elif command.name in _REMOTE:
+            for word in arguments:
+                if found := re.match(r"(?:[\w.-]+@)?([A-Za-z][\w-]*(?:\.[\w-]+)*)(?=:)|[\w.-]+@([\w.-]+)$", word.text):
+                    group = 1 if found[1] else 2
+                    self._add(Kind.ENDPOINT, found[group], word.start + found.start(group), word.start + found.end(group))
+                    self._hide(word.start + found.end(group), word.end)  # a path of the other machine
+
+    def _modules(self, command: Command) -> None:
+        arguments = [word for word in command.words[1:] if not word.text.startswith("-")]
+        if command.name == "module" or (arguments and arguments[0].bare in (*_LOADS, "purge", "use", "list", "reset", "restore", "save")):
+            verb, arguments = (arguments[0].bare if arguments else ""), arguments[1:]
+        else:
+            verb = "load"
+        if verb in _LOADS:
+            for word in arguments:
+                self._word(Kind.MODULE, word, holder=f"module {verb}")
+
+    def _word(self, kind: Kind, word: Word, *, holder: str) -> None:
+        if "$" in word.text:
+            self.unclear.append((word.start, holder, word.text))
+            return
+        quoted = len(word.text) - len(word.bare) == 2
+        self._add(kind, word.bare, word.start + quoted, word.end - quoted, holder=holder)
+
+    def _assigned(self, command: Command) -> list[Word]:
+        exported = command.words[1:] if command.name in ("export", "declare", "local", "readonly", "typeset") else ()
+        return [*command.assignments, *(word for word in exported if ASSIGNMENT.match(word.text))]
+
+    # what has a form of its own
+
+    def _mounts(self) -> None:
+        """``/outside:/inside``: the second is a folder of the container."""
+        for command in self.commands:
+            for before, word in zip(command.words, command.words[1:], strict=False):
+                at = word.text.find("=") + 1 if word.text.startswith("--") else 0
+                if (before.bare in _MOUNT_OPTIONS and not word.text.startswith("-")) or word.text[: max(0, at - 1)] in _MOUNT_OPTIONS:
+                    for found in _MOUNTS.finditer(word.text, at):
+                        self.inside.append(found[2])
+                        self._hide(word.start + found.start(2), word.start + found.end(2))
+
+    def _images(self) -> None:
+        for word in self.hidden:
+            for found in [*sw.known_words(word.text, self.known.get(Kind.IMAGE, ())), *sw.images(word.text)]:
+                self._add(Kind.IMAGE, found.text, word.start + found.start, word.start + found.end)
+        for command in self.commands:
+            if command.name in sw.RUNNERS:
+                for word in command.words[2:]:
+                    for found in sw.images(word.bare, runner=True):
+                        self._add(Kind.IMAGE, found.text, word.start + found.start, word.start + found.end)
+            for word in self._assigned(command):
+                name, value, start = _value_of(word)
+                if sw.IMAGES.fullmatch(name):
+                    for found in sw.images(value, runner=True):
+                        self._add(Kind.IMAGE, found.text, start + found.start, start + found.end, holder=name)
+
+    def _variables(self) -> None:
+        """Variables whose value the mapping knows, or whose value is right at one site only."""
+        for word in self.hidden:
+            for found in re.finditer(r"(?<![\w$-])([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s,;&|<>()`]*)", word.text):
+                name, value = found[1], found[2]
+                start, end = word.start + found.start(2), word.start + found.end(2)
+                if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+                    value, start, end = value[1:-1], start + 1, end - 1
+                if name in self.known.get(Kind.VARIABLE, ()) or (sw.DEVICES.fullmatch(name) and value and "$" not in value):
+                    self._add(Kind.VARIABLE, name, start, end, use=Use.SET, holder=name, value=value)
+                elif sw.HOSTS.fullmatch(name) and sw.is_host(value):
+                    self._add(Kind.ENDPOINT, value, start, end, holder=name)
+
+    def _endpoints(self) -> None:
+        for word in self.hidden:
+            for found in [*sw.endpoints(word.text), *sw.known_words(word.text, self.known.get(Kind.ENDPOINT, ()))]:
+                self._add(Kind.ENDPOINT, found.text, word.start + found.start, word.start + found.end)
+        for command in self.commands:
+            for before, word in zip(command.words, command.words[1:], strict=False):
+                given = re.match(r"--([\w-]+)=(.+)", word.text)
+                name, value, start = (given[1], given[2], word.start + given.start(2)) if given else (before.bare, word.text, word.start)
+                last = re.split("[-_]", name)[-1]
+                if (given or name.startswith("--")) and sw.HOSTS.fullmatch(last) and sw.is_host(value):
+                    self._add(Kind.ENDPOINT, value, start, start + len(value), holder=f"--{name.lstrip('-')}")
+
+    def _paths(self) -> None:
+        written = {
+            word.start
+            for before, word in zip(self.words, self.words[1:], strict=False)
+            if before.kind is Token.OPERATOR and before.text == ">" and word.kind is Token.WORD
+        }
+        for word in self.hidden:
+            use = Use.WRITTEN if word.start in written else Use.READ
+            holder = _name_of(word) if ASSIGNMENT.match(word.text) else ""
+            for path in sw.paths(word.text):
+                start, end = word.start + path.start, word.start + path.end
+                if any(sw.below(path.text, folder) for folder in self.inside):
+                    self._hide(start, end)
+                self._add(Kind.PATH, path.text, start, end, use=use, holder=holder)
+
+    def _asked(self) -> None:
+        """Variables that nobody sets here: the site has to."""
+        given = {found[1] for word in self.hidden for found in re.finditer(r"(?<![\w$])([A-Za-z_]\w*)\+?=", word.text)}
+        for command in self.commands:
+            if command.name in ("for", "select", "read", "getopts", "mapfile", "readarray", "printf"):
+                given |= {word.bare for word in command.words[1:]}
+        for word in self.hidden:
+            if word.kind is Token.VERBATIM or word.text.startswith("'"):
+                continue
+            for found in sw.variables_used(word.text):
+                if found.text not in given:
+                    given.add(found.text)
+                    at = word.start + found.start
+                    self.found.append(Reference(Kind.VARIABLE, found.text, at, at + len(found.text), Use.ASKED))
+
+
+def _name_of(word: Word) -> str:
+    found = ASSIGNMENT.match(word.text)
+    return found[1] if found else ""
+
+
+def _value_of(word: Word) -> tuple[str, str, int]:
+    """(name, value without quotes, offset of the value) of an assignment."""
+    name, _, raw = word.text.partition("=")
+    quoted = len(raw) > 1 and raw[0] == raw[-1] and raw[0] in "'\""
+    return name, raw[1:-1] if quoted else raw, word.start + len(name) + 1 + quoted
