@@ -7,12 +7,25 @@ import http.client
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from bridgehead.host.questions import MAX_BODY_BYTES, too_long
 from bridgehead.kernel.errors import Permanent, Transient, Unknown
+
+
+class Access(Protocol):
+    """Who asks, and whom to trust."""
+
+    def trust(self) -> ssl.SSLContext:
+        """For a connection. Raises OSError when a certificate cannot be used."""
+        ...
+
+    def login(self, tried: str) -> dict[str, str]:
+        """Headers of a request. Raises Permanent when a secret cannot be read."""
+        ...
 
 
 class WebAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,6 +47,22 @@ class WebAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cert_file: str = ""
     key_file: str = ""
 
+    def trust(self) -> ssl.SSLContext:
+        """See ``Access``."""
+        context = ssl.create_default_context(cafile=self.ca_file or None)
+        if self.cert_file:
+            context.load_cert_chain(self.cert_file, self.key_file or None)
+        return context
+
+    def login(self, tried: str) -> dict[str, str]:
+        """See ``Access``."""
+        if self.token_file:
+            return {"Authorization": f"Bearer {secret(self.token_file, tried=tried)}"}
+        if self.user:
+            password = secret(self.password_file, tried=tried) if self.password_file else ""
+            return {"Authorization": "Basic " + base64.b64encode(f"{self.user}:{password}".encode()).decode()}
+        return {}
+
 
 class WebAnswer(msgspec.Struct, frozen=True):
     """Status, headers with names in lower case, and the whole body."""
@@ -51,7 +80,7 @@ class WebClient:
         timeout_s: for connecting and for each wait on the answer.
     """
 
-    def __init__(self, url: str, *, access: WebAccess, timeout_s: float) -> None:
+    def __init__(self, url: str, *, access: Access, timeout_s: float) -> None:
         self.url = url.rstrip("/")
         self._access = access
         self._timeout_s = timeout_s
@@ -75,7 +104,9 @@ class WebClient:
         try:
             connection.connect()
             sent = True
-            connection.request(method, target, body=body or None, headers={**self._login(tried), "Connection": "close", **(headers or {})})
+            connection.request(
+                method, target, body=body or None, headers={**self._access.login(tried), "Connection": "close", **(headers or {})}
+            )
             answer = connection.getresponse()
             content = answer.read(MAX_BODY_BYTES + 1)
             if len(content) <= MAX_BODY_BYTES and answer.length:
@@ -106,26 +137,12 @@ class WebClient:
                 raise ValueError("it has no http:// or https://, or no host")
             if parts.scheme == "http":
                 return http.client.HTTPConnection(host, port or 80, timeout=self._timeout_s)
-            return http.client.HTTPSConnection(host, port or 443, timeout=self._timeout_s, context=self._trust())
+            return http.client.HTTPSConnection(host, port or 443, timeout=self._timeout_s, context=self._access.trust())
         except (ValueError, http.client.InvalidURL) as error:
             raise Permanent(f"not an address ({error})", tried=tried, subject=subject, remedy="Correct the address.") from error
         except OSError as error:
             happened = f"a certificate file cannot be used ({error})"
             raise Permanent(happened, tried=tried, subject=subject, remedy="Check ca_file, cert_file and key_file.") from error
-
-    def _trust(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self._access.ca_file or None)
-        if self._access.cert_file:
-            context.load_cert_chain(self._access.cert_file, self._access.key_file or None)
-        return context
-
-    def _login(self, tried: str) -> dict[str, str]:
-        if self._access.token_file:
-            return {"Authorization": f"Bearer {secret(self._access.token_file, tried=tried)}"}
-        if self._access.user:
-            password = secret(self._access.password_file, tried=tried) if self._access.password_file else ""
-            return {"Authorization": "Basic " + base64.b64encode(f"{self._access.user}:{password}".encode()).decode()}
-        return {}
 
 
 def secret(path: str, *, tried: str) -> str:
