@@ -107,7 +107,7 @@ class _Mapper:
     def map(self) -> Mapped:
         for reference in self.script.references:
             self._reference(reference)
-        for start, option, value in self.script.unclear:
+        for start, option, value in self.script.unclear if self.source != self.target else ():
             self._refuse(start, Kind.VARIABLE, value, f"what {option} gets is known only when the script runs")
         self.uncovered.sort(key=lambda one: (one.line, one.word))
         notes = [(self._line(at), "Slurm does not read this #SBATCH line: a command stands before it") for at in self.script.unread]
