@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bridgehead.runbook.state import RunState
 
 app = App(name="recover", help="Move workloads between sites, fail over when a site is lost, fail back, protect again.")
+app.command("bridgehead.cli.recover_map:map_job", name="map", help="Turn a job script of one site into that of another.")
+app.command("bridgehead.cli.recover_map:preflight", name="preflight", help="Prove that what a workload needs is at its other site.")
 
 RecoveryOption = Annotated[Path, Parameter(name="--recovery", help="The recovery file: what is protected, and how.")]
 EstateOption = Annotated[Path, Parameter(name="--estate", help="The estate file that says how sites and services are reached.")]
