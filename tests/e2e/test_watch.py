@@ -76,7 +76,7 @@ class Bed:
         self.b.receipt(snapshot, site=B)
 
     def progress(self, step: int) -> None:
-        said = TrainingProgress(TrainerState.RUNNING, step, Epoch(0), None, None, "", time.time(), time.time())
+        said = TrainingProgress(TrainerState.RUNNING, step, Epoch(0), None, None, "", self.now_s, self.now_s)
         folder = self.folder / "a" / "control" / "lm"
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / "progress.json.part"
@@ -128,8 +128,8 @@ def test_all_is_green_and_the_loss_is_what_it_is(bed: Bed) -> None:
         assert {one.code: one.text for one in first.findings if one.status is not FindingStatus.PASS} == {}
         [line] = first.workloads
         assert (line.lost_s, line.lost_steps) == (0.0, 0)
-        bed.progress(160)
         bed.now_s += 60
+        bed.progress(160)
         [line] = watch.look().workloads
         assert line.lost_steps == 60
         assert line.lost_s == pytest.approx(60, abs=5)

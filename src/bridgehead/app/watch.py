@@ -14,7 +14,7 @@ from bridgehead.app.home import Home
 from bridgehead.app.watch_board import Board
 from bridgehead.app.watch_credentials import credentials_of
 from bridgehead.app.watch_look import Looked, Looker
-from bridgehead.app.watch_memory import Memory, MemoryFolder, line_of
+from bridgehead.app.watch_memory import Memory, MemoryFolder, line_of, memory_resumed
 from bridgehead.app.watch_probes import Probes, Unanswered
 from bridgehead.app.watch_scope import ScopeFiles, read_scope
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
@@ -29,7 +29,6 @@ from bridgehead.recovery.watch.liveness import (
     SiteVerdict,
     advance,
     is_blind,
-    resumed,
     site_verdict,
 )  # fmt: skip
 from bridgehead.recovery.watch.readiness import WatchReport, judge, report
@@ -106,9 +105,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self.memory_folder.__enter__()
-        kept = self.memory_folder.read()
-        now_s = self._now_s()
-        self._memory = msgspec.structs.replace(kept, clocks={name: resumed(clock, now_s=now_s) for name, clock in kept.clocks.items()})
+        self._memory = memory_resumed(self.memory_folder.read(), now_s=self._now_s())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -154,6 +151,7 @@ class Watch:
             declared_s=self._scope.declared_s,
             credentials=credentials_of(self._scope.connections),
             used=memory.trail,
+            witness=self._scope.witness,
         )
         findings = judge(scene)
         alarms = follow(memory.alarms, findings, now_s=now_s, patience=self._order.patience)

@@ -100,6 +100,7 @@ class Looker:
             trainers=_merged(before.trainers, answers, "trainer ", now_s, _trainer),
             services=self._services(before, answers, now_s),
             jobs=_merged(before.jobs, answers, "job ", now_s),
+            witness=_merged({"": before.witness}, answers, "witness", now_s).get("", Sighted()),
         )
         sites = [site.id for site in self._scope.estate.sites if site.id != self._scope.witness]
         looks = tuple(self._sign(site, before, facts, answers, now_s) for site in sites)

@@ -15,14 +15,15 @@ from types import TracebackType
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from bridgehead.host.durable import write_durably
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.recovery.watch.alarm import AlarmState
 from bridgehead.recovery.watch.board import Heard
 from bridgehead.recovery.watch.facts import Facts
-from bridgehead.recovery.watch.liveness import SiteClock
-from bridgehead.recovery.watch.readiness import WatchReport, WorkloadLine
+from bridgehead.recovery.watch.liveness import SiteClock, resumed
+from bridgehead.recovery.watch.readiness import WatchReport
 from bridgehead.vault.records import Damaged, decode, encode
 from bridgehead.vault.scratch import claim
 
@@ -45,6 +46,26 @@ class Memory(msgspec.Struct, frozen=True):
     facts: Facts = Facts()
     alarms: dict[str, AlarmState] = {}
     trail: dict[str, tuple[tuple[float, float], ...]] = {}
+
+
+def memory_resumed(kept: Memory, *, now_s: float) -> Memory:
+    """What a new process goes on from. Times that lie ahead (the wall clock was set back) are taken for now, so that nothing that was heard
+    counts as fresh for longer than it is, and no alarm waits for longer. Facts from ahead are not known at all (see ``facts``)."""
+
+    def past(time_s: float | None) -> float | None:
+        return None if time_s is None else min(time_s, now_s)
+
+    alarms = {
+        key: replace(one, raised_s=past(one.raised_s), troubled_s=past(one.troubled_s), passing_s=past(one.passing_s))
+        for key, one in kept.alarms.items()
+    }
+    return replace(
+        kept,
+        clocks={name: resumed(clock, now_s=now_s) for name, clock in kept.clocks.items()},
+        heard={name: replace(one, heard_s=min(one.heard_s, now_s)) for name, one in kept.heard.items()},
+        alarms=alarms,
+        trail={name: tuple(point for point in trail if point[0] <= now_s) for name, trail in kept.trail.items()},
+    )
 
 
 class HistoryWorkload(msgspec.Struct, frozen=True):
@@ -79,10 +100,6 @@ def line_of(report: WatchReport) -> HistoryLine:
             for one in report.workloads
         },
     )
-
-
-def _kept(one: WorkloadLine) -> HistoryWorkload:
-    return HistoryWorkload(one.status.value, one.lost_s, one.lost_steps, one.lag_s, one.restore_s)
 
 
 class MemoryFolder:

@@ -37,12 +37,14 @@ class Room(msgspec.Struct, frozen=True):
     """What there is for one workload. None: not known.
 
     Attributes:
-        free: GPUs that are left for it.
+        free: GPUs that are left for it, at most.
+        sure: whether all of them suit it; without a model that it names nobody can tell.
         other_model: GPUs there of another model than it names; they are not in ``free``.
     """
 
     free: int | None
     other_model: int = 0
+    sure: bool = True
 
 
 def fits(wanted: str, model: str) -> bool:
@@ -74,7 +76,7 @@ def _room(scene: Scene, one: Protected, site: Site, *, taken: int) -> Room:
         return Room(None)
     suited = sum(node.gpus for node in site.nodes if not wanted or fits(wanted, node.gpu_model))
     stays = sum(other.gpus for other in scene.estate.workloads if other.site == site.id and not other.pausable)
-    return Room(max(0, suited - stays - taken), site.gpus - suited)
+    return Room(max(0, suited - stays - taken), site.gpus - suited, sure=bool(wanted))
 
 
 def spare(scene: Scene) -> Iterator[WatchFinding]:
@@ -95,6 +97,9 @@ def spare(scene: Scene) -> Iterator[WatchFinding]:
         elif room.free is None:
             ask = f"list the nodes of {one.refuge} with their GPUs and models in the estate file"
             yield draft.unknown(f"how many suitable GPUs {one.refuge} has is not known", measurement=ask)
+        elif room.free >= least and not room.sure:
+            text = f"{one.refuge} has {room.free} GPUs left for its {need}; whether they suit it is not known"
+            yield draft.unknown(text, measurement=f"say which GPU {one.id} needs (gpu_model)")
         elif room.free >= least:
             fewer = f", {room.free} of them at most: it runs with fewer" if room.free < need else ""
             yield draft.made(
@@ -122,7 +127,7 @@ def paths(scene: Scene) -> Iterator[WatchFinding]:
 def shared(one: Link, other: Link) -> tuple[str, ...] | None:
     """What two lines share; None when that is not known."""
     found = {one.carrier} & {other.carrier} - {""} | set(one.path or ()) & set(other.path or ())
-    complete = one.carrier and other.carrier and one.path is not None and other.path is not None
+    complete = one.carrier and other.carrier and one.path and other.path
     return tuple(sorted(found)) if found or complete else None
 
 

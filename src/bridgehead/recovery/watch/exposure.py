@@ -9,7 +9,7 @@ import msgspec
 
 from bridgehead.model.finding import FindingStatus
 from bridgehead.ports.training import TrainerState
-from bridgehead.recovery.watch.facts import CopyPoint, Point, TrainerFacts, VaultFacts
+from bridgehead.recovery.watch.facts import CopyPoint, Point, TrainerFacts, VaultFacts, at
 from bridgehead.recovery.watch.finding import WatchFinding
 from bridgehead.recovery.watch.forecast import Cycle, Forecast, cycle_of, forecast
 from bridgehead.recovery.watch.scene import COMPUTES, DAY_S, Code, Draft, Protected, Scene, shown_age, shown_s
@@ -17,14 +17,15 @@ from bridgehead.recovery.watch.scene import COMPUTES, DAY_S, Code, Draft, Protec
 SNAPSHOT: Final = Code(
     "WCH-SNAPSHOT",
     "Is the newest usable snapshot at home younger than the RPO?",
-    "now - created(newest usable) <= RPO; 0 when the trainer has computed nothing since",
+    "now - created(newest usable) <= RPO; 0 when the trainer tells now that nothing was computed since, counting on from an old report",
     ("R1", "R6"),
     "look at the trainer's saves (`bridgehead vault alarms`, its log); save more often",
 )
 RPO: Final = Code(
     "WCH-RPO",
     "How much work would be lost if its site were lost now?",
-    "now - created(newest snapshot with a receipt of the recovery site) <= RPO; 0 when nothing was computed since",
+    "now - created(newest snapshot with a receipt of the recovery site) <= RPO; 0 when the trainer tells now that nothing was computed "
+    "since, counting on from an old report. Where nothing is computed: now - created(oldest snapshot that was not copied)",
     ("R1", "R6", "R8"),
     "replicate now (`bridgehead vault replicate`), then find out why copies are late",
 )
@@ -61,17 +62,19 @@ def exposure_of(scene: Scene, one: Protected) -> Exposure:
     copy = refuge.copies[0] if refuge and refuge.copies else None
     if copy is None or _ahead(copy.point, scene):
         return Exposure(newest=newest, copy=copy)
-    lost_s = _lost_s(scene, one, copy.point, newest, trainer)
+    lost_s = _computed_s(scene, one, copy.point) if one.workload.kind in COMPUTES else _uncopied_s(scene, home, copy.point)
     gpus = one.workload.gpus
     lag_s = None if newest is None else max(0.0, newest.created_s - copy.point.created_s) if newest.id != copy.point.id else 0.0
     cycle = _cycle(home, refuge)
-    works = lost_s > 0 and one.workload.kind in COMPUTES and not _stands(trainer)
+    works = (
+        lost_s is not None and lost_s > 0 and one.workload.kind in COMPUTES and not (trainer is not None and _rests(scene, one, trainer))
+    )
     return Exposure(
         newest=newest,
         copy=copy,
         lost_s=lost_s,
-        lost_steps=max(0, trainer.step - copy.point.step) if trainer else 0 if lost_s == 0 else None,
-        lost_gpu_hours=lost_s * gpus / 3600,
+        lost_steps=_lost_steps(scene, one, copy.point, trainer, lost_s),
+        lost_gpu_hours=None if lost_s is None else lost_s * gpus / 3600,
         lag_s=lag_s,
         lag_steps=None if newest is None else max(0, newest.step - copy.point.step),
         lag_gpu_hours=None if lag_s is None else lag_s * gpus / 3600,
@@ -88,17 +91,56 @@ def exposure_of(scene: Scene, one: Protected) -> Exposure:
     )
 
 
-def _stands(trainer: TrainerFacts | None) -> bool:
-    return trainer is not None and trainer.state in (TrainerState.HOLDING, TrainerState.FINISHED, TrainerState.STANDBY)
+def _computed_s(scene: Scene, one: Protected, point: Point) -> float:
+    """Work since ``point`` in seconds, at most. What nobody has told counts as work: without a report, all the time since ``point``."""
+    trainer = scene.known(scene.trainer(one))
+    since_s = max(0.0, scene.now_s - point.created_s)
+    if trainer is None or trainer.reported_s > scene.now_s + scene.terms.skew_s:  # from the future: nobody knows how old it is
+        return since_s
+    rests = _rests(scene, one, trainer)
+    if trainer.step <= point.step:
+        # It said that it had computed nothing. Whether it has since, only a report of now tells.
+        return 0.0 if rests or _is_fresh(scene, trainer) else min(since_s, scene.now_s - trainer.reported_s)
+    if rests and trainer.step_ended_s > point.created_s:
+        return max(0.0, trainer.step_ended_s - point.created_s)
+    return since_s
 
 
-def _lost_s(scene: Scene, one: Protected, copy: Point, newest: Point | None, trainer: TrainerFacts | None) -> float:
-    if one.workload.kind not in COMPUTES:
-        return 0.0 if newest is None or newest.id == copy.id else max(0.0, scene.now_s - newest.created_s)
-    if trainer is not None and trainer.step <= copy.step:
-        return 0.0
-    until_s = trainer.step_ended_s if trainer is not None and _stands(trainer) and trainer.step_ended_s else scene.now_s
-    return max(0.0, until_s - copy.created_s)
+def _uncopied_s(scene: Scene, home: VaultFacts | None, copy: Point) -> float | None:
+    """How long something lies at home that was not copied; None when nobody knows what lies there."""
+    if home is None or not home.points:
+        return None
+    uncopied = [point for point in home.points if _rank(point) > _rank(copy)]
+    if any(_ahead(point, scene) for point in uncopied):
+        return None
+    if uncopied and len(uncopied) == len(home.points) < home.usable:
+        return max(0.0, scene.now_s - copy.created_s)  # there are more than were listed, and older ones may not be copied either
+    return max((max(0.0, scene.now_s - point.created_s) for point in uncopied), default=0.0)
+
+
+def _rank(point: Point) -> tuple[int, int]:
+    return point.epoch, point.step
+
+
+def _is_fresh(scene: Scene, trainer: TrainerFacts) -> bool:
+    """Whether the report itself is of now. A file that can be read may have been written long ago."""
+    return -scene.terms.skew_s <= scene.now_s - trainer.reported_s < scene.terms.stale_s
+
+
+def _rests(scene: Scene, one: Protected, trainer: TrainerFacts) -> bool:
+    """It computes nothing now. That it once said so is not enough, unless it has ended and its job is seen to be over."""
+    if trainer.state is TrainerState.FINISHED:
+        job = scene.facts.jobs.get(at(one.jobs.get(one.home, ""), one.home))
+        over = scene.known(job) if job is not None else None
+        return _is_fresh(scene, trainer) or (over is not None and over.state != "running")
+    return trainer.state in (TrainerState.HOLDING, TrainerState.STANDBY) and _is_fresh(scene, trainer)
+
+
+def _lost_steps(scene: Scene, one: Protected, copy: Point, trainer: TrainerFacts | None, lost_s: float | None) -> int | None:
+    """As the trainer told it, when it told it now."""
+    if trainer is not None and (_is_fresh(scene, trainer) or _rests(scene, one, trainer)):
+        return max(0, trainer.step - copy.step)
+    return 0 if lost_s == 0 else None
 
 
 def _cycle(home: VaultFacts | None, refuge: VaultFacts | None) -> Cycle:
@@ -125,19 +167,19 @@ def snapshots(scene: Scene) -> Iterator[WatchFinding]:
         if not known.points:
             yield draft.fails(f"there is no usable snapshot at {one.home}" + (f": {known.passed_over}" if known.passed_over else ""))
             continue
-        point, trainer = known.points[0], scene.known(scene.trainer(one))
+        point = known.points[0]
         if _ahead(point, scene):
             yield draft.unknown(
                 f"its newest snapshot was saved {shown_s(point.created_s - scene.now_s)} in our future", measurement=_CLOCKS
             )
             continue
-        idle = one.workload.kind not in COMPUTES or (trainer is not None and trainer.step <= point.step)
-        age_s = 0.0 if idle else max(0.0, scene.now_s - point.created_s)
+        age_s = _computed_s(scene, one, point) if one.workload.kind in COMPUTES else 0.0
+        draft.measured(scene.trainer(one))
         draft.given("RPO", one.rpo_s, "s", f"objectives.{one.objective or '?'}.rpo")
         torn = f"; a newer one is not usable: {known.passed_over}" if known.passed_over else ""
         text = f"the newest usable snapshot is of step {point.step}, {shown_age(scene.now_s, point.created_s)} old{torn}"
-        if idle:
-            text += "; nothing was computed since" if one.workload.kind in COMPUTES else ""
+        if one.workload.kind in COMPUTES:
+            text += "; nothing was computed since" if age_s == 0 else _silence(scene, one)
         if one.rpo_s is None:
             yield _timeless(draft, text, one)
             continue
@@ -167,10 +209,13 @@ def _copy(draft: Draft, scene: Scene, one: Protected) -> WatchFinding:
     if found.copy is None:
         return draft.fails(f"{one.refuge} has no proved copy: everything would be lost")
     draft.take("copy", found.copy.point.id, "", f"receipts at {one.refuge}")
+    if one.workload.kind in COMPUTES:
+        draft.measured(scene.trainer(one))
+    else:
+        draft.measured(scene.vault(one.kept, one.home))
     if found.lost_s is None:
-        ahead_s = found.copy.point.created_s - scene.now_s
-        return draft.unknown(f"its copy was saved {shown_s(ahead_s)} in our future", measurement=_CLOCKS)
-    text = _words(found, one)
+        return _untold(draft, scene, one, found.copy.point)
+    text = _words(found, one) + (_silence(scene, one) if found.lost_s > 0 else "")
     if one.rpo_s is None:
         return _timeless(draft, text, one)
     if found.lost_s > one.rpo_s:
@@ -179,6 +224,32 @@ def _copy(draft: Draft, scene: Scene, one: Protected) -> WatchFinding:
     text = f"{text}; {why}" if why else text
     status = FindingStatus.PASS
     return draft.made(status, text, value=found.lost_s, limit=one.rpo_s, unit="s", foreseen=bool(why), breaks_s=breaks_s)
+
+
+def _untold(draft: Draft, scene: Scene, one: Protected, copy: Point) -> WatchFinding:
+    """Why nobody can tell what would be lost."""
+    seen = scene.vault(one.kept, one.home)
+    home = scene.known(seen)
+    if _ahead(copy, scene):
+        return draft.unknown(f"its copy was saved {shown_s(copy.created_s - scene.now_s)} in our future", measurement=_CLOCKS)
+    if home is None:
+        return draft.unseen(f"the vault of {one.home}", seen, now_s=scene.now_s)
+    if not home.points:
+        torn = f" ({home.passed_over})" if home.passed_over else ""
+        text = f"there is no usable snapshot at {one.home}{torn}: whether more was saved there than was copied is not known"
+        return draft.unknown(text, measurement=f"find out why there is none at {one.home} (`bridgehead vault list`)")
+    return draft.unknown(f"what was saved at {one.home} since lies in our future", measurement=_CLOCKS)
+
+
+def _silence(scene: Scene, one: Protected) -> str:
+    """That its trainer told nothing lately, where there is one; what is stated is then the most that it can be."""
+    seen = scene.trainer(one)
+    if seen.value is None or one.workload.kind not in COMPUTES:
+        return ""
+    known = scene.known(seen)
+    if known is not None and (_is_fresh(scene, known) or _rests(scene, one, known)):
+        return ""
+    return f"; its trainer last reported {shown_age(scene.now_s, seen.value.reported_s)} ago, so that this is the most it can be"
 
 
 def _timeless(draft: Draft, text: str, one: Protected) -> WatchFinding:

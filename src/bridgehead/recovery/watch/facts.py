@@ -30,8 +30,11 @@ class Sighted(msgspec.Struct, Generic[T], frozen=True):
     blind: str = ""
 
     def known(self, *, now_s: float, stale_s: float) -> T | None:
-        """The value while it is fresh. A look that failed lately does not take away what was seen just before it."""
-        return self.value if self.seen_s is not None and now_s - self.seen_s < stale_s else None
+        """The value while it is fresh. A look that failed lately does not take away what was seen just before it.
+
+        What was seen in the future (the clock was set back since) has no age, and is not known.
+        """
+        return self.value if self.seen_s is not None and 0 <= now_s - self.seen_s < stale_s else None
 
     def seen(self, value: T, *, at_s: float) -> Sighted[T]:
         """After a look that saw it."""
@@ -131,6 +134,8 @@ class Facts(msgspec.Struct, frozen=True):
     """By ``at(service, site)``."""
     jobs: dict[str, Sighted[JobFacts]] = {}
     """By ``at(job, site)``."""
+    witness: Sighted[bool] = Sighted()
+    """True when the witness answered; where there is none, nobody looks."""
 
 
 def at(what: str | WorkloadId, site: SiteId) -> str:

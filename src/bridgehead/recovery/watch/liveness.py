@@ -203,7 +203,7 @@ def site_verdict(site: SiteId, *, sights: Sequence[Sight], evidence: Iterable[Ev
     silent = tuple(sorted(sight.observer for sight in vain if sight.clock.misses >= limits.misses))
     proved_s = max((one.clock.contact_s for one in sights if one.sure and one.clock.contact_s is not None), default=None)
     against = [one for one in evidence if one.site == site and (proved_s is None or one.at_s >= proved_s)]
-    state = _state(contact_s, against, most=len(silent) > len(voters) // 2, now_s=now_s, limits=limits)
+    state = _state(contact_s, proved_s, against, most=len(silent) > len(voters) // 2, now_s=now_s, limits=limits)
     left_s = None if first_loss_s is None else max(0.0, first_loss_s + limits.grace_s - now_s)
     long = left_s == 0.0 and not _younger(contact_s, limits.grace_s, now_s=now_s)
     overdue = state is SiteState.SILENT and long and len(silent) >= limits.observers
@@ -211,10 +211,12 @@ def site_verdict(site: SiteId, *, sights: Sequence[Sight], evidence: Iterable[Ev
     return SiteVerdict(site, state, now_s, contact_s, first_loss_s, left_s, silent, overdue, reasons)
 
 
-def _state(contact_s: float | None, against: Sequence[Evidence], *, most: bool, now_s: float, limits: Limits) -> SiteState:
+def _state(
+    contact_s: float | None, proved_s: float | None, against: Sequence[Evidence], *, most: bool, now_s: float, limits: Limits
+) -> SiteState:
     if against and not _younger(contact_s, limits.grace_s, now_s=now_s):
         return SiteState.LOST
-    if _younger(contact_s, limits.stale_s, now_s=now_s):
+    if _younger(proved_s, limits.stale_s, now_s=now_s):
         return SiteState.ALIVE
     return SiteState.SILENT if most else SiteState.UNKNOWN
 
@@ -256,6 +258,6 @@ def _reasons(
     if silent:
         found.append(f"silent for {', '.join(silent)} ({len(silent)}; a failover takes {needed})")
     elif state is SiteState.UNKNOWN:
-        found.append("no observer that sees other places has looked lately")
+        found.append("cannot tell whether it lives: no observer that sees other places has looked lately")
     said = dict.fromkeys(word for clock in clocks for word in clock.words)
     return tuple([*found, *said][:MAX_REASONS])

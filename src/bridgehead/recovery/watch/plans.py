@@ -35,7 +35,7 @@ VERSIONS: Final = Code(
 GRACE: Final = Code(
     "WCH-GRACE",
     "Is the shortest grace period at home long enough for a last save?",
-    "measured save, or bytes / rate of writing, <= smallest period of the chain (J10)",
+    "measured save <= smallest period of the chain; bytes / rate of writing is the least that it takes, and can only fail (J10)",
     ("M5.2",),
     "raise that period, or ask for the checkpoint before the drain",
     Severity.WARNING,
@@ -93,15 +93,15 @@ def versions(scene: Scene) -> Iterator[WatchFinding]:
             draft.given(f"{component} at home", ", ".join(here) or None, "", f"sites.{one.home}.nodes.firmware.{component}")
             source = f"sites.{one.refuge}.nodes.firmware.{component}"
             draft.given(f"{component} there", ", ".join(there) or None, "", source)
-            if not here or not there:
-                missing.append(component)
-            elif _numbers(there[0]) < _numbers(here[-1]):
+            if here and there and _numbers(there[0]) < _numbers(here[-1]):
                 older.append(f"{component} {there[0]} there, {here[-1]} at home")
+            elif not _told(scene, one.home, component) or not _told(scene, one.refuge, component):
+                missing.append(component)
         if older:
             yield draft.fails("; ".join(older))
         elif missing:
             ask = "read the versions of the nodes of both sites (`bridgehead discover`)"
-            yield draft.unknown(f"{', '.join(missing)}: not known at both sites", measurement=ask)
+            yield draft.unknown(f"{', '.join(missing)}: not known of every node of both sites", measurement=ask)
         else:
             yield draft.passes("none of them is older there")
 
@@ -113,7 +113,7 @@ def graces(scene: Scene) -> Iterator[WatchFinding]:
             continue
         draft = Draft(GRACE, one.id, workload=one.id, site=one.home)
         draft.dated(scene.declared_s)
-        save_s = _save_s(scene, one)
+        save_s, measured = _save_s(scene, one)
         draft.given("save", save_s, "s", f"workloads.{one.id}.save")
         for grace in one.workload.graces:
             draft.given(grace.id, grace.lasts_s, "s", f"workloads.{one.id}.graces.{grace.id}")
@@ -122,9 +122,14 @@ def graces(scene: Scene) -> Iterator[WatchFinding]:
             lacking = "its grace periods are" if shortest is None else "the time of a save is"
             yield draft.unknown(f"{lacking} not known", measurement="measure a save, and give the chain of grace periods")
             continue
-        text = f"a save takes {shown_s(save_s)}, {shortest.id} allows {shown_s(shortest.lasts_s)}"
-        status = FindingStatus.PASS if save_s <= shortest.lasts_s else FindingStatus.FAIL
-        yield draft.made(status, text, value=save_s, limit=shortest.lasts_s, unit="s")
+        takes = shown_s(save_s) if measured else f"at least {shown_s(save_s)} (by the rate of its store)"
+        text = f"a save takes {takes}, {shortest.id} allows {shown_s(shortest.lasts_s)}"
+        if save_s > shortest.lasts_s:
+            yield draft.fails(text, value=save_s, limit=shortest.lasts_s, unit="s")
+        elif measured:
+            yield draft.passes(text, value=save_s, limit=shortest.lasts_s, unit="s")
+        else:
+            yield draft.unknown(text, measurement="measure a save (save)")
 
 
 def gpus(scene: Scene) -> Iterator[WatchFinding]:
@@ -197,6 +202,11 @@ def fences(scene: Scene) -> Iterator[WatchFinding]:
             continue
         here, there = found
         newest = max(found, key=lambda known: known.epoch)
+        if newest.epoch and not newest.holder:
+            yield draft.unknown(
+                f"whom epoch {newest.epoch} belongs to is not known", measurement="read the newest fence in its vault"
+            )
+            continue
         if newest.holder and newest.holder != one.home:
             yield draft.fails(f"epoch {newest.epoch} belongs to {newest.holder}: nothing that {one.home} writes counts")
         elif here.epoch != there.epoch:
@@ -207,6 +217,12 @@ def fences(scene: Scene) -> Iterator[WatchFinding]:
 
 def _with_gpus(scene: Scene) -> list[Protected]:
     return [one for one in scene.protected if one.refuge is not None and one.workload.gpus]
+
+
+def _told(scene: Scene, site: SiteId | None, component: str) -> bool:
+    """Whether every node with GPUs says its version in numbers, and there is one."""
+    nodes = [node for one in scene.estate.sites if one.id == site for node in one.nodes if node.gpus]
+    return bool(nodes) and all(_numbers(node.firmware.get(component, "")) for node in nodes)
 
 
 def _versions(scene: Scene, site: SiteId | None, component: str) -> list[str]:
@@ -225,11 +241,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]+", version))
 
 
-def _save_s(scene: Scene, one: Protected) -> float | None:
-    """As measured; else bytes by the rate of writing of its store, which is the least that it can take."""
+def _save_s(scene: Scene, one: Protected) -> tuple[float | None, bool]:
+    """As measured; else bytes by the rate of writing of its store, which is the least that it can take. And which of the two it is."""
     work = one.workload
     if work.save_s is not None:
-        return work.save_s
+        return work.save_s, True
     size = work.total_checkpoint_bytes
     rates = [store.write_bps for site in scene.estate.sites if site.id == one.home for store in site.stores if store.id == work.store]
-    return size * 8 / rates[0] if size and rates and rates[0] else None
+    return (size * 8 / rates[0] if size and rates and rates[0] else None), False

@@ -21,6 +21,7 @@ BURN_S: Final = 3600.0
 
 CODES: Final[tuple[tuple[Code, Callable[[Scene], Iterator[WatchFinding]]], ...]] = (
     (sites.SITE, sites.liveness),
+    (sites.WITNESS, sites.witnesses),
     (sites.CLOCK, sites.clocks),
     (exposure.SNAPSHOT, exposure.snapshots),
     (exposure.RPO, exposure.copies),

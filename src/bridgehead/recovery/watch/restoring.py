@@ -29,9 +29,13 @@ _SPEED: Final = "restore once at the recovery site (`bridgehead vault drill`)"
 
 def restore_s(known: VaultFacts | None, *, now_s: float, keeps_s: float) -> float | None:
     """How long the newest proved copy takes to restore at the measured speed; None when there is none, or the measurement is too old."""
-    if known is None or not known.copies or not known.bytes_per_s or known.speed_s is None or now_s - known.speed_s > keeps_s:
+    if known is None or not known.copies or not known.bytes_per_s or not _holds(known.speed_s, now_s=now_s, keeps_s=keeps_s):
         return None
     return known.copies[0].point.raw_bytes / known.bytes_per_s
+
+
+def _holds(speed_s: float | None, *, now_s: float, keeps_s: float) -> bool:
+    return speed_s is not None and abs(now_s - speed_s) <= keeps_s
 
 
 def recovery_s(scene: Scene, one: Protected) -> tuple[float, bool]:
@@ -79,7 +83,7 @@ def _time(draft: Draft, scene: Scene, one: Protected, known: VaultFacts, rto_s: 
     lacking = [] if one.workload.warm_up_s is not None else ["its warm-up was not measured"]
     if known.bytes_per_s is None or known.speed_s is None:
         lacking.insert(0, f"no restore was ever measured at {one.refuge}")
-    elif scene.now_s - known.speed_s > scene.terms.speed_keeps_s:
+    elif not _holds(known.speed_s, now_s=scene.now_s, keeps_s=scene.terms.speed_keeps_s):
         lacking.insert(0, f"the last restore at {one.refuge} was measured {shown_age(scene.now_s, known.speed_s)} ago")
     return draft.unknown(f"at least {shown_s(total)}, and {' and '.join(lacking)}", measurement=_SPEED)
 
@@ -99,6 +103,10 @@ def drills(scene: Scene) -> Iterator[WatchFinding]:
         drill, every_s = known.drill, scene.terms.drill_every_s
         if drill is None:
             yield draft.fails(f"no restore was ever tested at {one.refuge}")
+            continue
+        if drill.at_s > scene.now_s + scene.terms.skew_s:
+            ahead = f"the last restore test at {one.refuge} is dated {shown_s(drill.at_s - scene.now_s)} in our future"
+            yield draft.unknown(ahead, measurement="set the clocks by one source (NTP), and test again")
             continue
         age_s = max(0.0, scene.now_s - drill.at_s)
         draft.take("drill", drill.snapshot, "", f"drills at {one.refuge}")

@@ -97,6 +97,7 @@ class Scene(msgspec.Struct, frozen=True):
         needs: the objective of every workload, service and data set.
         defaults: whether the numbers of a kind's class are accepted where nobody gave an objective.
         declared_s: when the estate file was written.
+        witness: the third voter, with nothing but a vault; None: there is none.
         used: of each workload, lost work in seconds over the last looks, for the burn rate.
     """
 
@@ -111,6 +112,7 @@ class Scene(msgspec.Struct, frozen=True):
     declared_s: float | None = None
     credentials: tuple[Credential, ...] = ()
     used: dict[str, tuple[tuple[float, float], ...]] = {}
+    witness: SiteId | None = None
 
     def vault(self, workload: str, site: SiteId | None) -> Sighted[VaultFacts]:
         """What is known of a workload in a site's vault."""
