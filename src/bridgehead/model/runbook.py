@@ -62,7 +62,11 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ActionStep(msgspec.Struct, frozen=True, tag="action", tag_field="kind"):
-    """Done by a registered action: precheck, apply, verify, undo."""
+    """Done by a registered action: precheck, apply, verify, undo.
+
+    Attributes:
+        limit: which limit of the runbook it counts towards on the way forward; empty: none.
+    """
 
     id: StepId
     action: str
@@ -75,6 +79,7 @@ class ActionStep(msgspec.Struct, frozen=True, tag="action", tag_field="kind"):
     undo_deadline_s: float = 300.0
     title: str = ""
     on_failure: OnFailure = OnFailure.ROLLBACK
+    limit: str = ""
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,9 +178,12 @@ class Runbook(msgspec.Struct, frozen=True):
 
     Attributes:
         pause_expires_s: a pause or a freeze that nobody ends by then rolls back (design rule 6).
+        limits: how many steps that name a limit are under way at once. Of those that could begin, the first in the runbook does. One that
+            waits for its next try counts for nothing until then: what is out of reach keeps nobody else from the line (R14).
     """
 
     name: str
     steps: tuple[Step, ...]
     description: str = ""
     pause_expires_s: float = 86_400.0
+    limits: dict[str, int] = {}

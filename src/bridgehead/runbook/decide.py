@@ -16,6 +16,7 @@ from bridgehead.model import event as ev
 from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, OnBreach, OnFailure, Step, TaskStep, UndoPolicy
 from bridgehead.runbook import state as st
 from bridgehead.runbook.gates import Judgement, judge
+from bridgehead.runbook.limits import standing_back
 
 
 class Flight(msgspec.Struct, frozen=True):
@@ -41,6 +42,8 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 Command = Perform | Measure
+_STANDS_BACK = Flight(busy=False, poll_at_s=math.inf)
+"""Of a step that wants to go on and gets no place: only its deadline counts."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -107,8 +110,13 @@ def _forward(state: st.RunState, flights: Mapping[StepId, Flight], now_s: float)
     records: list[ev.Event] = []
     commands: list[Command] = []
     wake_s = math.inf
-    for step_id in _in_order(state):
-        decision = _step_forward(state, step_id, flights.get(step_id), now_s)
+    order = _in_order(state)
+    back = standing_back(state, order, flights, now_s)
+    for step_id in order:
+        if step_id in back and isinstance(state.steps[step_id], st.Waiting):
+            continue
+        flight = _STANDS_BACK if step_id in back else flights.get(step_id)
+        decision = _step_forward(state, step_id, flight, now_s)
         records += decision.records
         commands += decision.commands
         wake_s = min(wake_s, decision.wake_s)

@@ -118,6 +118,7 @@ class ActionEntry(_Entry, frozen=True, kw_only=True):
         undo: what a rollback does with it.
         undo_deadline_s: the undo is Stuck when it is not done by then.
         on_failure: whether its failure rolls the run back, or calls a person while the rest goes on.
+        limit: the limit of the runbook that it counts towards.
     """
 
     action: str
@@ -127,6 +128,7 @@ class ActionEntry(_Entry, frozen=True, kw_only=True):
     undo: Literal["action"] | KeptEffect = "action"
     undo_deadline_s: Seconds = 300.0
     on_failure: OnFailure = OnFailure.ROLLBACK
+    limit: str = ""
 
 
 class GateEntry(_Entry, frozen=True, kw_only=True):
@@ -188,6 +190,7 @@ class RunbookFile(msgspec.Struct, frozen=True):
     Attributes:
         runbook: its name.
         pause_expires_s: a pause or freeze that nobody ends by then rolls back.
+        limits: how many steps that name one of them are under way at once; the first in the runbook go first.
         steps: in any order; ``needs`` decides.
     """
 
@@ -195,3 +198,4 @@ class RunbookFile(msgspec.Struct, frozen=True):
     steps: tuple[Entry, ...]
     description: str = ""
     pause_expires_s: Seconds = 86_400.0
+    limits: dict[str, int] = {}

@@ -33,6 +33,7 @@ class LintCode(enum.StrEnum):
     DEADLINE_MISSING = "deadline-missing"
     DEADLINE_ABSURD = "deadline-absurd"
     RETRY = "retry"
+    LIMIT = "limit"
     GATE_SAMPLES = "gate-samples"
     GATE_TRAFFIC = "gate-traffic"
     GATE_CRITERIA = "gate-criteria"

@@ -54,6 +54,7 @@ def read_located(text: str, *, file: str, actions: ActionTypes) -> Located:
         steps=tuple(_step(entry) for entry in document.steps),
         description=document.description,
         pause_expires_s=document.pause_expires_s,
+        limits=document.limits,
     )
     return Located(runbook, file, marks)
 
@@ -65,9 +66,10 @@ def write_runbook(runbook: Runbook, *, actions: ActionTypes) -> str:
         steps=tuple(_entry(step) for step in runbook.steps),
         description=runbook.description,
         pause_expires_s=runbook.pause_expires_s,
+        limits=runbook.limits,
     )
     written = to_file(document, shape_of(filing.RunbookFile), codecs=_codecs(actions))
-    order = ("runbook", "description", "pause_expires", "steps")
+    order = ("runbook", "description", "pause_expires", "limits", "steps")
     return dump({key: written[key] for key in order if key in written})
 
 
@@ -134,6 +136,7 @@ def _step(entry: filing.Entry) -> Step:
                 undo=UndoPolicy.KEEP if isinstance(undo, filing.KeptEffect) else UndoPolicy.ACTION,
                 undo_reason=undo.keep if isinstance(undo, filing.KeptEffect) else "",
                 undo_deadline_s=entry.undo_deadline_s, title=entry.title, on_failure=entry.on_failure,
+                limit=entry.limit,
             )  # fmt: skip
         case filing.GateEntry(gate=gate):
             return GateStep(
@@ -164,7 +167,7 @@ def _entry(step: Step) -> filing.Entry:
             return filing.ActionEntry(
                 id=step.id, title=step.title, needs=step.needs, action=step.action, params=step.params, deadline_s=step.deadline_s,
                 retry=step.retry, undo=filing.KeptEffect(step.undo_reason) if step.undo is UndoPolicy.KEEP else "action",
-                undo_deadline_s=step.undo_deadline_s, on_failure=step.on_failure,
+                undo_deadline_s=step.undo_deadline_s, on_failure=step.on_failure, limit=step.limit,
             )  # fmt: skip
         case GateStep():
             criteria = tuple(

@@ -13,7 +13,7 @@ from bridgehead.runbook.finding import Finding, LintCode, Severity, found
 from bridgehead.runbook.language import ActionTypes, Located
 from bridgehead.runbook.lint_actions import check_action, check_order
 from bridgehead.runbook.lint_gates import check_gate
-from bridgehead.runbook.lint_graph import Graph, check_graph
+from bridgehead.runbook.lint_graph import Graph, check_graph, check_limits
 
 DAY_S = 86_400.0
 ABSURD_S = 90 * DAY_S
@@ -30,7 +30,7 @@ def lint(runbook: Runbook, actions: ActionTypes, *, undoable: Collection[str]) -
     if not runbook.steps:
         return [found(LintCode.EMPTY, None, "", "the runbook has no steps")]
     graph = Graph(runbook)
-    findings = [*check_graph(graph), *_pause(runbook)]
+    findings = [*check_graph(graph), *check_limits(runbook), *_pause(runbook)]
     for step in runbook.steps:
         findings += _step(step, actions, undoable)
         findings += check_order(step, graph, actions)

@@ -1,4 +1,4 @@
-"""Linting the graph of a runbook: duplicate steps, unknown needs, cycles, and steps that can never start."""
+"""Linting the graph of a runbook: duplicate steps, unknown needs, cycles, limits, and steps that can never start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bridgehead.kernel.ids import StepId
 from bridgehead.kernel.phrase import nearest
-from bridgehead.model.runbook import Runbook, Step
+from bridgehead.model.runbook import ActionStep, Runbook, Step
 from bridgehead.runbook.finding import Finding, LintCode, found
 
 
@@ -115,4 +115,17 @@ def _unreachable(graph: Graph) -> list[Finding]:
         if blockers:
             message = f"it can never start, because '{blockers[0]}' before it cannot"
             findings.append(found(LintCode.UNREACHABLE, step_id, "needs", message))
+    return findings
+
+
+def check_limits(runbook: Runbook) -> list[Finding]:
+    """Limits that let nothing begin, and steps that name one which is not there."""
+    findings = []
+    for name, most in runbook.limits.items():
+        if most < 1:
+            findings.append(found(LintCode.LIMIT, None, "", f"the limit '{name}' is {most}: no step that names it could ever begin"))
+    for step in runbook.steps:
+        if isinstance(step, ActionStep) and step.limit and step.limit not in runbook.limits:
+            hint = nearest(step.limit, runbook.limits) if runbook.limits else "the runbook has no 'limits'"
+            findings.append(found(LintCode.LIMIT, step.id, "limit", f"there is no limit '{step.limit}'; {hint}"))
     return findings
