@@ -145,6 +145,8 @@ class Protected(msgspec.Struct, frozen=True):
         objective: id of its objective.
         data_class: the class of its data.
         datasets: data that must be where it runs.
+        script: the batch script of its job at its home, from the recovery file's folder; a preflight maps it to the other site and proves
+            that everything it needs is there.
         patience_s: how long its trainer has for the final checkpoint of a planned move.
         restore_bytes: how much is restored before it works, where that is known; it plans the streams.
         hooks: programs around its snapshots and its recovery.
@@ -167,6 +169,7 @@ class Protected(msgspec.Struct, frozen=True):
     objective: ObjectiveId | None = None
     data_class: str = ""
     datasets: tuple[str, ...] = ()
+    script: str = ""
     patience_s: Positive = 60.0
     restore_bytes: int | None = None
     hooks: Annotated[tuple[Hook, ...], Keyed("hook")] = ()
@@ -252,6 +255,18 @@ class Deadlines(msgspec.Struct, frozen=True):
     return_s: Positive = 30 * 86_400.0
 
 
+class Drills(msgspec.Struct, frozen=True):
+    """How recovery is practised (R13).
+
+    Attributes:
+        every_s: each workload's recovery is drilled at least so often.
+        own: folders that jobs write to beside their vault and their orders; a bubble has its own of each.
+    """
+
+    every_s: Positive = 7 * 86_400.0
+    own: tuple[str, ...] = ()
+
+
 class Recovery(msgspec.Struct, frozen=True):
     """How an estate is recovered.
 
@@ -263,11 +278,13 @@ class Recovery(msgspec.Struct, frozen=True):
         workloads: what is protected.
         archives: further sites with a vault that holds copies: what the recovery site lacks is fetched from there.
         objectives: the file with the objectives, from the recovery file's folder.
+        mapping: the policy file that says what things are called at each site, from the recovery file's folder.
         approvers: who approves a failover, and the cut-over of a move; nobody is asked where there are none.
         escalation: who is called when nobody answers.
         ramp: how fast traffic may rise.
         streams: restores at once (R14).
         deadlines: of steps.
+        drills: how often it is practised, and with which folders of its own.
     """
 
     name: str = msgspec.field(name="recovery")
@@ -276,11 +293,13 @@ class Recovery(msgspec.Struct, frozen=True):
     witness: SiteId | None = None
     archives: tuple[SiteId, ...] = ()
     objectives: str = ""
+    mapping: str = ""
     approvers: Approvers | None = None
     escalation: tuple[Escalation, ...] = ()
     ramp: Ramp = Ramp()
     streams: AtLeastOne = 8
     deadlines: Deadlines = Deadlines()
+    drills: Drills = Drills()
 
     @property
     def voters(self) -> tuple[SiteId, ...]:
