@@ -1,4 +1,4 @@
-"""Order: what is recovered before what, and which restores share the line (R14)."""
+"""Order: what is recovered before what, and what is restored first where the line is shared (R14)."""
 
 from __future__ import annotations
 
@@ -70,6 +70,28 @@ def _waits_for(one: Protected, name: WorkloadId, by_name: Mapping[WorkloadId, Pr
                 seen.add(need)
                 ahead.append(need)
     return False
+
+
+def chains(workloads: Sequence[Protected]) -> dict[WorkloadId, int]:
+    """Of each, how many starts follow one another from its own to the last one that waits for it, directly or not."""
+    order = ordered(workloads)
+    longest = {one.id: 1 for one in order}
+    for one in reversed(order):
+        for need in needed(one, order):
+            longest[need] = max(longest[need], 1 + longest[one.id])
+    return longest
+
+
+def restore_order(workloads: Sequence[Protected]) -> list[Protected]:
+    """Which restore begins first where not all may go at once.
+
+    A start waits for its own restore and for the starts that it needs, not for their restores. So the restores are independent jobs with
+    tails, and the one with the longest chain of starts behind it goes first (largest delivery time first, Jackson 1955): that is optimal
+    for one line whatever the sizes, and with several streams no order of theirs is worse than the bound of list scheduling (Graham 1969).
+    Between equal chains: the lower tier, the higher priority, then the larger one, so that no large one is left for the end.
+    """
+    longest = chains(workloads)
+    return sorted(workloads, key=lambda one: (-longest[one.id], tier(one), -one.priority, -(one.restore_bytes or 0), one.id))
 
 
 def lanes(restores: Sequence[tuple[WorkloadId, int]], *, streams: int) -> dict[WorkloadId, WorkloadId]:
