@@ -17,7 +17,7 @@ from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.metrics import Metrics, Reading
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.ports.vaults import Vaults
-from bridgehead.recovery.actions.bubble import CloseBubble, FaultsHit, OpenBubble, StartInBubble, StrikeJob
+from bridgehead.recovery.actions.bubble import CloseBubble, FaultsHit, OpenBubble, ProveThis, StartInBubble, StrikeJob
 from bridgehead.recovery.actions.fencing import RaiseFence
 from bridgehead.recovery.actions.jobs import StartJob, StopJob
 from bridgehead.recovery.actions.losing import ConfirmLoss, MeasureLoss
@@ -55,6 +55,7 @@ ACTIONS: tuple[type[Any], ...] = (
     DrainTraffic,
     ProveNewest,
     OpenBubble,
+    ProveThis,
     StartInBubble,
     StrikeJob,
     FaultsHit,

@@ -29,13 +29,23 @@ class DeadNode(msgspec.Struct, frozen=True, tag="dead-node", tag_field="fault", 
     workload: WorkloadId
 
 
-BubbleFault = SlowLine | DamagedBlock | DeadNode
+class KillRestore(msgspec.Struct, frozen=True, tag="kill-restore", tag_field="fault", forbid_unknown_fields=True):
+    """The job of ``workload`` is killed as soon as it runs, in the middle of its restore."""
+
+    workload: WorkloadId
+
+
+class SiteDown(msgspec.Struct, frozen=True, tag="site-down", tag_field="fault", forbid_unknown_fields=True):
+    """Everything that was recovered in the bubble is killed at once, and is recovered a second time."""
+
+
+BubbleFault = SlowLine | DamagedBlock | DeadNode | KillRestore | SiteDown
 
 
 def fault_name(fault: BubbleFault) -> str:
     """``slow-line``, ``damaged-block:lm``: how reports and notes of hits name a fault."""
     kind = str(fault.__struct_config__.tag)
-    return kind if isinstance(fault, SlowLine) else f"{kind}:{fault.workload}"
+    return kind if isinstance(fault, SlowLine | SiteDown) else f"{kind}:{fault.workload}"
 
 
 class Bubble(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

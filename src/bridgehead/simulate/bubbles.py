@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bridgehead.kernel.ids import SiteId, SnapshotId, WorkloadId
-from bridgehead.model.bubble import Bubble, BubbleId, DamagedBlock, DeadNode, SlowLine, fault_name
+from bridgehead.model.bubble import Bubble, BubbleId, DamagedBlock, DeadNode, KillRestore, SiteDown, SlowLine, fault_name
 from bridgehead.simulate.desk import Desk
 from bridgehead.simulate.vault import SiteVault
 
@@ -46,7 +46,7 @@ class BubbleBook:
                 case SlowLine(rate_bps=rate_bps):
                     self.hit[bubble.id].add(fault_name(fault))
                     more_s = max(more_s, view.held[snapshot].raw_bytes * 8 / rate_bps - took_s)
-                case DamagedBlock() | DeadNode():
+                case DamagedBlock() | DeadNode() | KillRestore() | SiteDown():
                     pass
         return more_s
 

@@ -27,7 +27,7 @@ from bridgehead.kernel.errors import PortError
 from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.estate import Connection, Estate, Service, Site, SiteConnections, WorkloadKind
 from bridgehead.model.estatefile import write_estate
-from bridgehead.model.recovery import Protected, Ramp, Recovery, SiteJob
+from bridgehead.model.recovery import Drills, Protected, Ramp, Recovery, SiteJob
 from bridgehead.model.recoveryfile import write_recovery
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.vault import SiteVaults, Vault
@@ -169,7 +169,8 @@ class LostSite:
         chat = WorkloadId(SERVICE)
         served = Protected(chat, WorkloadKind.INFERENCE, SOURCE, TARGET, tuple(backends), service=SERVICE, model=WORKLOAD)
         workloads = (trained, msgspec.structs.replace(served, snapshot=self.model))
-        return Recovery("lost-site", SITES, workloads, witness=WITNESS, ramp=Ramp(step=0.5, lost_step=1.0, every_s=0.5))
+        ramp, drills = Ramp(step=0.5, lost_step=1.0, every_s=0.5), Drills(own=(str(self.places.log),))
+        return Recovery("lost-site", SITES, workloads, witness=WITNESS, ramp=ramp, drills=drills)
 
 
 def _folder(directory: Path) -> LocalBlobs:

@@ -11,7 +11,7 @@ from bridgehead.app.lab import jobs
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model import estatefile
 from bridgehead.model.estate import Connection, Estate, Link, LinkId, Service, Site, SiteConnections, Workload, WorkloadKind
-from bridgehead.model.recovery import Deadlines, Pattern, Protected, Ramp, Recovery, SiteJob
+from bridgehead.model.recovery import Deadlines, Drills, Pattern, Protected, Ramp, Recovery, SiteJob
 from bridgehead.model.recoveryfile import write_recovery
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.testing.lab.record import SITE_A, SITE_B, SITES, WITNESS, LabFolder, LabRecord
@@ -87,6 +87,7 @@ def recovery(record: LabRecord, folder: LabFolder, options: WorkOptions) -> Reco
         witness=WITNESS,
         ramp=Ramp(step=0.5, lost_step=1.0, every_s=1.0, patience_s=60.0),
         deadlines=Deadlines(step_s=60.0, restore_s=120.0, copy_s=120.0, return_s=600.0),
+        drills=Drills(own=(str(folder.log),)),
     )
 
 

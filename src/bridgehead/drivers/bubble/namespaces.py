@@ -35,12 +35,17 @@ def processes_in(name: str) -> tuple[int, ...]:
     return tuple(int(pid) for pid in _ip("netns", "pids", name).split())
 
 
+def ip_program() -> str | None:
+    """Path of the program ``ip``, which jobs in a namespace begin with; None when there is none."""
+    return shutil.which("ip", path=os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin")))
+
+
 def _ip(*words: str) -> str:
     tried, subject = "use network namespaces", " ".join(("ip", *words))
-    program = shutil.which("ip", path=os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin")))
+    program = ip_program()
     if program is None or os.geteuid() != 0:
         happened = "there is no program 'ip'" if program is None else "it needs root"
-        raise Permanent(happened, tried=tried, subject=subject, remedy="Drill without --network, or as root with iproute2 installed.")
+        raise Permanent(happened, tried=tried, subject=subject, remedy="Drill with --network shared, or as root with iproute2 installed.")
     try:
         done = subprocess.run([program, *words], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     except subprocess.TimeoutExpired as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from bridgehead.kernel.errors import Permanent
-from bridgehead.kernel.ids import ServiceId, SiteId, StepId
-from bridgehead.model.bubble import Bubble, DeadNode, fault_name
+from bridgehead.kernel.ids import ServiceId, SiteId, SnapshotId, StepId
+from bridgehead.model.bubble import Bubble, fault_name
+from bridgehead.model.snapshot import SnapshotInfo
 from bridgehead.ports.bubbles import Bubbles
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.ports.switchboard import Switchboard
@@ -81,10 +82,10 @@ class CloseBubble:
 
 
 class FaultsHitParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``bubble.faults``: ``kills`` are the steps that end the jobs of planned dead nodes."""
+    """``bubble.faults``: ``kills`` names, for each planned fault that ends jobs, the steps that do it."""
 
     bubble: Bubble
-    kills: tuple[StepId, ...] = ()
+    kills: dict[str, tuple[StepId, ...]] = {}
 
 
 class FaultsHit:
@@ -109,8 +110,7 @@ class FaultsHit:
         """All were hit."""
         planned = [fault_name(fault) for fault in params.bubble.faults]
         hit = set(bubbles_of(self._ports).hits(params.bubble.id))
-        killed = len([step for step in params.kills if call.earlier.get(step, {}).get("ended_running")])
-        hit |= {fault_name(fault) for fault in [f for f in params.bubble.faults if isinstance(f, DeadNode)][:killed]}
+        hit |= {name for name, steps in params.kills.items() if all(call.earlier.get(step, {}).get("ended_running") for step in steps)}
         missed = [name for name in planned if name not in hit]
         if missed:
             return Failed(
@@ -121,6 +121,54 @@ class FaultsHit:
     def undo(self, params: FaultsHitParams, call: Call) -> Outcome:
         """Nothing to take back."""
         return Done()
+
+
+class ProveThisParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``bubble.prove``: which snapshot, in the vault of which site."""
+
+    site: SiteId
+    snapshot: SnapshotId
+
+
+class ProveThis:
+    """Read back one snapshot that a service is known to serve, as ``vault.prove`` does with the newest. Changes nothing that counts."""
+
+    name = "bubble.prove"
+    params_type = ProveThisParams
+    undoable = True
+
+    def __init__(self, ports: Switchboard) -> None:
+        self._ports = ports
+
+    def precheck(self, params: ProveThisParams, call: Call) -> Outcome:
+        """It is there. Its age counts from here."""
+        return Done({"asked_s": call.now_s}) if self._find(params) is not None else self._missing(params)
+
+    def apply(self, params: ProveThisParams, call: Call) -> Outcome:
+        """Nothing to do: reading is what verify does."""
+        return Done()
+
+    def verify(self, params: ProveThisParams, call: Call) -> Outcome:
+        """Every block of it is there and right."""
+        info = self._find(params)
+        if info is None:
+            return self._missing(params)
+        try:
+            receipt = self._ports.vaults.receipt(info.id, site=params.site, stamp=call.stamp)
+        except Permanent as error:
+            return Failed(f"snapshot {info.id} at {params.site} is damaged: {error.happened}", "Replicate an intact one from another site.")
+        age_s = max(0.0, call.recorded["asked_s"] - info.created_s)
+        return Done({"snapshot": info.id, "step": info.step, "age_s": age_s, "raw_bytes": receipt.raw_bytes, "passed_over": []})
+
+    def undo(self, params: ProveThisParams, call: Call) -> Outcome:
+        """Nothing to take back."""
+        return Done()
+
+    def _find(self, params: ProveThisParams) -> SnapshotInfo | None:
+        return self._ports.vaults.find(params.snapshot, site=params.site)
+
+    def _missing(self, params: ProveThisParams) -> Failed:
+        return Failed(f"{params.site} does not hold snapshot {params.snapshot}", "Replicate it.")
 
 
 class StrikeParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,1 @@
+"""Drills: recoveries in a bubble, measured and reported (R13)."""

@@ -1,0 +1,177 @@
+"""Playing: one drill from its bubble to its signed report, with nothing left behind (R13)."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bridgehead import __version__
+from bridgehead.app import runs, wiring
+from bridgehead.app.drills import reports
+from bridgehead.app.drills.cleaning import clean, empty, end
+from bridgehead.app.drills.folder import BubbleRecord, begin, forget, root_of
+from bridgehead.app.drills.outcome import Seen, lost_at, outcome, proved_by
+from bridgehead.app.drills.preparing import Asked, Here, Prepared, prepare
+from bridgehead.app.drills.result import DrillResult
+from bridgehead.app.drills.source import Looking, find, loss_for
+from bridgehead.host.durable import create_durably
+from bridgehead.host.identity import this_driver
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
+from bridgehead.kernel.ids import Person, RunId, SnapshotId, WorkloadId
+from bridgehead.model import event as ev
+from bridgehead.model.bubble import BubbleId, DamagedBlock, SlowLine, fault_name
+from bridgehead.recovery.drills.runbook import OPEN, drill_runbook
+from bridgehead.runbook import state as st
+
+if TYPE_CHECKING:
+    from bridgehead.app.drills.cleaning import Cleaned
+    from bridgehead.app.home import Home
+    from bridgehead.app.recover import Setting
+    from bridgehead.model.objective import Need
+    from bridgehead.runbook.engine import Engine, Watcher
+
+STOPPED = "it was stopped before its end"
+LOOK_PATIENCE_S = 10.0
+
+
+class Drilling(msgspec.Struct, frozen=True):
+    """What a drill is played on. ``needs``: objectives of the workloads."""
+
+    home: Home
+    here: Setting
+    needs: dict[WorkloadId, Need]
+
+
+def play(
+    on: Drilling, asked: Asked, *, by: str, watcher: Watcher, on_engine: Callable[[Engine], None] = lambda engine: None
+) -> DrillResult:
+    """Play a drill, remove everything of it, and write its report.
+
+    A drill that is stopped from outside (the engine's ``stop``) is rolled back at once, and reported as failed.
+
+    Raises BAD_USAGE and BAD_INPUT before anything is made; RUN_STATE for a name that is taken; port errors of the home's disk.
+    """
+    home, here = on.home, on.here
+    prepared = prepare(here.recovery, on.needs, asked, Here(here.connections, here.ports, root_of(home)))
+    plan, isolation = prepared.plan, prepared.isolation
+    connections = isolation.connections()
+    record = BubbleRecord(plan, this_driver(), by, RunId(asked.name), str(isolation.folder), connections, time.time())
+    begin(home, record)
+    looking = Looking(here.ports, prepared.workloads)
+
+    def watch(state: st.RunState, events: Sequence[ev.Event]) -> None:
+        if any(isinstance(event, ev.Intent) and event.step == OPEN for event in events):
+            looking.begin()
+        watcher(state, events)
+
+    try:
+        _make_view(prepared)
+        runs.start(home, drill_runbook(plan), connections, name=asked.name, by=by)
+        state = runs.drive(home, record.run, watcher=watch, on_engine=on_engine)
+        left = _empty(home, record) if isinstance(state.mode, st.Ended) else end(home, record, by=by, reason=STOPPED)
+    except BaseException:
+        # Whatever it was: what was made is removed here, or by the next command when that fails too.
+        with contextlib.suppress(BridgeheadError):
+            end(home, record, by=by, reason=STOPPED)
+        raise
+    seen = _seen(on, prepared, record, looking, tuple(left))
+    return report(home, record, seen, estate=here.recovery.name, vault=isolation.production["sites"][plan.bubble.of]["vault"])
+
+
+def clean_up(home: Home, *, by: str, estate: str = "") -> list[Cleaned]:
+    """Remove what drills left whose process is no more; each stands in the history as failed."""
+    return clean(home, by=by, report=lambda record, left: report(home, record, Seen(left=left), estate=estate, vault=None))
+
+
+def report(home: Home, record: BubbleRecord, seen: Seen, *, estate: str, vault: Any) -> DrillResult:
+    """Read the drill's outcome, write its signed report, and note in the site's vault which snapshots were proved."""
+    entries = runs.entries_of(home, record.run)
+    result = outcome(record.plan, record.run, entries, seen, estate=estate, by=record.by, version=__version__)
+    if vault is not None:
+        _note(result, vault)
+    return reports.write(home, result)
+
+
+def name_for(now_s: float) -> BubbleId:
+    """The name of a drill that the user did not name."""
+    return BubbleId(time.strftime("drill-%Y%m%d-%H%M%S", time.gmtime(now_s)))
+
+
+def _empty(home: Home, record: BubbleRecord) -> list[str]:
+    left = empty(record)
+    if not left:
+        forget(home, record)
+    return left
+
+
+def _seen(on: Drilling, prepared: Prepared, record: BubbleRecord, looking: Looking, left: tuple[str, ...]) -> Seen:
+    """What the drill's clock did not wait for: what was at the homes, and what the site's vault says of the proved snapshots."""
+    events = [entry.event for entry in runs.entries_of(on.home, record.run)]
+    source = looking.found(patience_s=LOOK_PATIENCE_S)
+    lost_s = next((event.at_s for event in events if isinstance(event, ev.Intent) and event.step == OPEN), lost_at(prepared.plan, events))
+    computing = {one.id: one for one in prepared.workloads if one.computes}
+    proved = proved_by(prepared.plan, events)
+    snapshots = {name: str(proved[name]["snapshot"]) for name in computing if name in proved}
+    infos = find(on.here.ports, snapshots, site=prepared.plan.bubble.of)
+    losses = {name: loss_for(computing[name], info, source, lost_s=lost_s or record.begun_s) for name, info in infos.items()}
+    return Seen(source, losses, left)
+
+
+def _make_view(prepared: Prepared) -> None:
+    """``view.json``, with planned damage found in the real vault, which is only read; and the folders that jobs expect."""
+    from bridgehead.vault.view import SCRATCH, VIEW_FILE, ViewFile, WrongByte, wrong_bytes
+
+    bubble, isolation = prepared.plan.bubble, prepared.isolation
+    base: dict[str, Any] = isolation.production["sites"][bubble.of]["vault"]
+    rate_bps, wrong = 0.0, tuple[WrongByte, ...]()
+    for fault in bubble.faults:
+        if isinstance(fault, SlowLine):
+            rate_bps = fault.rate_bps
+        elif isinstance(fault, DamagedBlock):
+            stored = next(case.stored for case in prepared.plan.cases if case.workload == fault.workload)
+            assert stored is not None
+            blobs = wiring.store_at(base)
+            places = wrong_bytes(wiring.opened(blobs), blobs, stored, name=fault_name(fault))
+            if not places:
+                raise BridgeheadError(
+                    ErrorCode.BAD_USAGE,
+                    tried="plan a damaged block",
+                    subject=f"{stored} at {bubble.of}",
+                    happened="it has no snapshot with a block of its own",
+                    remedy="Save once more, or plan another fault.",
+                )
+            wrong += places
+    for folder in (isolation.view / SCRATCH, *isolation.folders):
+        folder.mkdir(parents=True)
+    create_durably(str(isolation.view / VIEW_FILE), msgspec.json.encode(ViewFile(base, rate_bps, wrong)))
+
+
+def _note(result: DrillResult, connection: dict[str, Any]) -> None:
+    """Tell the site's vault which snapshots were restored, as ``vault drill`` does; watch reads it there. A vault that takes no note is no
+    reason to fail: the report is the record."""
+    from bridgehead.vault.drills import Drill, record_drill
+
+    failed = {step.workload: step.failed for step in result.steps if step.failed and step.workload}
+    notes = [
+        Drill(
+            SnapshotId(case.snapshot),
+            result.began_s,
+            (case.rto.measured_s if case.rto.measured_s is not None else result.ended_s - result.began_s),
+            0.0,
+            (case.raw_bytes or 0) if case.recovered else 0,
+            passed=case.recovered,
+            happened="" if case.recovered else failed[case.workload],
+            by=Person(result.by),
+        )
+        for case in result.cases
+        if case.snapshot and (case.recovered or case.workload in failed)
+    ]
+    if notes:
+        with contextlib.suppress(PortError, BridgeheadError):
+            objects = wiring.opened(wiring.store_at(connection)).place.objects
+            for note in notes:
+                record_drill(objects, note)

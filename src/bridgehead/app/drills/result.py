@@ -1,0 +1,133 @@
+"""DrillResult: what a report of a drill says; the contract of ``recover drill --json`` and of the reports on disk (R1, R2, R13)."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from bridgehead.kernel.ids import RunId, SiteId, WorkloadId
+from bridgehead.model.estate import WorkloadKind
+from bridgehead.recovery.loss import Loss
+
+
+class DrillVerdict(enum.StrEnum):
+    """How a drill came out."""
+
+    PASSED = "passed"
+    """Everything was recovered, each planned fault struck, every objective that is known was met, nothing was left."""
+    MISSED = "missed"
+    """Everything was recovered, but not within its objective."""
+    FAILED = "failed"
+    """Something was not recovered, or a planned fault did not strike, or something was left."""
+    NOT_APPROVED = "not-approved"
+    """Refused, or nobody answered in time."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A time beside its objective; ``met`` None when nobody has set one, or nothing was measured."""
+
+    measured_s: float | None
+    objective_s: float | None
+    met: bool | None
+
+    @staticmethod
+    def against(measured_s: float | None, objective_s: float | None) -> Measured:
+        """Hold one against the other."""
+        met = None if measured_s is None or objective_s is None else measured_s <= objective_s
+        return Measured(measured_s, objective_s, met)
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A milestone: when, and how long after the clock of the RTO began."""
+
+    at_s: float
+    after_s: float
+
+
+class StepTime(msgspec.Struct, frozen=True):
+    """One step of the drill, for its timeline. ``failed``: why, when it did."""
+
+    step: str
+    title: str
+    workload: str
+    began_s: float
+    ended_s: float
+    failed: str = ""
+
+
+class CaseResult(msgspec.Struct, frozen=True):
+    """What came of one workload.
+
+    Attributes:
+        recovered: it computed a new step, or answered.
+        snapshot: what it was restored from, at the moment of the loss.
+        evidence: what was seen: the step, the model.
+        rpo: what a loss of its home at that moment would have cost, in seconds.
+        rto: from the loss until it was recovered.
+        loss: the same as ``rpo`` in steps and GPU-hours, of what computes.
+        passed_over: newer snapshots that could not be restored.
+    """
+
+    workload: WorkloadId
+    kind: WorkloadKind
+    recovered: bool
+    snapshot: str
+    evidence: str
+    rpo: Measured
+    rto: Measured
+    loss: Loss | None = None
+    passed_over: tuple[str, ...] = ()
+    raw_bytes: int | None = None
+
+
+class FaultResult(msgspec.Struct, frozen=True):
+    """A planned fault, and whether it struck."""
+
+    name: str
+    hit: bool
+
+
+class DrillResult(msgspec.Struct, frozen=True):
+    """A whole drill. Times are seconds since 1970.
+
+    Attributes:
+        estate, site: whose recovery was played, and where.
+        by, approved_by: who asked for it, and who agreed.
+        reason: why it did not pass.
+        rto_s: until the last workload was recovered; None when one was not.
+        rpo_s, rpo_steps, rpo_gpu_hours: what a loss at that moment would have cost all workloads that compute; None: not known, or none
+            computes.
+        rpo_exact: whether that is the whole truth; else seconds and GPU-hours are the most and steps the least.
+        milestones: ``lost`` (the clock began), ``recovered``, ``clean``; None: not reached.
+        network: the bubble's network namespace; "" when it had the site's network.
+        left: what could not be removed.
+        ledger_head: hash of the newest entry of its run when the report was made.
+        previous: SHA-256 of the report before this one in the same home; "" for the first.
+    """
+
+    drill: str
+    run: RunId
+    estate: str
+    site: SiteId
+    by: str
+    approved_by: tuple[str, ...]
+    began_s: float
+    ended_s: float
+    verdict: DrillVerdict
+    reason: str
+    rto_s: float | None
+    rpo_s: float | None
+    rpo_steps: int | None
+    rpo_gpu_hours: float | None
+    rpo_exact: bool
+    milestones: dict[str, Moment | None]
+    cases: tuple[CaseResult, ...]
+    faults: tuple[FaultResult, ...]
+    steps: tuple[StepTime, ...]
+    left: tuple[str, ...]
+    network: str
+    ledger_head: str
+    entries: int
+    version: str
+    previous: str = ""
