@@ -68,6 +68,8 @@ class Controller:
         self._say(f"stands by; the journal is {self._home.place}")
         copying = threading.Thread(target=self._copy, name="copy", daemon=True)
         copying.start()
+        telling = threading.Thread(target=self._tell, name="tell")
+        telling.start()
         try:
             while not self._stop.is_set():
                 self._look(journal)
@@ -76,6 +78,7 @@ class Controller:
             self.stop()
             for thread in list(self._driving.values()):
                 thread.join()
+            telling.join()
             journal.close()
 
     def _copy(self) -> None:
@@ -92,6 +95,15 @@ class Controller:
                 self._say(f"the journal cannot be copied: {trouble}" if trouble else "the journal is copied again")
             self._copy_trouble = trouble
             self._stop.wait(COPY_S)
+
+    def _tell(self) -> None:
+        """Tell people of all runs, also of those that nobody drives. Trouble there is said and stops nobody."""
+        from bridgehead.app.notifying import ringing
+        from bridgehead.app.notifying_runs import RunsTelling
+
+        with ringing(self._home, say=self._say) as bell:
+            if bell is not None:
+                RunsTelling(self._home, bell, say=self._say).run(self._stop)
 
     def _look(self, journal: Journal) -> None:
         """One round. A journal that is out of reach is said once, and waited for."""
@@ -146,7 +158,9 @@ class Controller:
     def _driven(self, run: RunId) -> None:
         """Whatever comes of one run, the others go on."""
         try:
-            state = runs.drive(self._home, run, watcher=self._watched, on_engine=partial(self._began, run))
+            state = runs.drive(
+                self._home, run, watcher=self._watched, on_engine=partial(self._began, run), say=lambda text: self._say(f"{run}: {text}")
+            )
             self._say(f"{run}: {_word(state)}")
         except BridgeheadError as error:
             if error.code is not ErrorCode.RUN_BUSY and not isinstance(error, Transient):

@@ -11,6 +11,7 @@ import msgspec
 
 from bridgehead.app import runs
 from bridgehead.app.home import Home
+from bridgehead.app.notifying_runs import with_escalation
 from bridgehead.app.recover_look import Seen, look, remembered_trainers, signs_of_life
 from bridgehead.app.recover_outcome import RecoveryOutcome, is_serving, outcome_of
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
@@ -18,7 +19,6 @@ from bridgehead.kernel.ids import Person, RunId, SiteId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.recovery import Recovery
 from bridgehead.model.runbook import ActionStep, Runbook
-from bridgehead.recovery.escalation import Escalator
 from bridgehead.recovery.failover import Failover, failover_runbook
 from bridgehead.recovery.loss import Losses
 from bridgehead.recovery.moving import Move, move_runbook
@@ -122,7 +122,8 @@ def propose_protect(here: Setting, returned: SiteId, *, only: Sequence[WorkloadI
 def open_proposal(home: Home, here: Setting, proposal: Proposal, *, name: str | None, by: str) -> RunId:
     """Open the run. Raises as ``runs.start``."""
     named = runs.name_for(proposal.runbook, now_s=time.time()) if name is None else name
-    return runs.start(home, proposal.runbook, here.connections, name=named, by=by)
+    connections = with_escalation(here.connections, here.recovery.escalation)
+    return runs.start(home, proposal.runbook, connections, name=named, by=by)
 
 
 def open_failover(home: Home, site: SiteId) -> RunId | None:
@@ -161,7 +162,6 @@ def drive(
         say: told who is called (escalation).
     """
     engines: list[Engine] = []
-    escalator = Escalator(here.recovery.escalation)
 
     def start(engine: Engine) -> None:
         engines.append(engine)
@@ -169,21 +169,14 @@ def drive(
 
     def watch(state: st.RunState, events: Sequence[ev.Event]) -> None:
         show(state)
-        escalator.look(state)
         if approve_as is not None and any(isinstance(event, ev.StepStarted) and event.step == APPROVE for event in events):
             runs.approve(home, run, APPROVE, by=approve_as, comment="given with the command", yes=True)
         frozen = isinstance(state.mode, st.OnHold) and state.mode.frozen
         if engines and (frozen or (until_serving and is_serving(state))):
             engines[0].stop()
 
-    def call_people() -> list[str]:
-        calls = escalator.due(time.time())
-        for text in calls:
-            say(text)
-        return calls
-
     workers = here.recovery.streams + SPARE_WORKERS
-    return runs.drive(home, run, watcher=watch, on_engine=start, chores=call_people, workers=workers)
+    return runs.drive(home, run, watcher=watch, on_engine=start, workers=workers, say=say)
 
 
 def outcome(home: Home, run: RunId, *, stated: Losses | None = None) -> RecoveryOutcome:

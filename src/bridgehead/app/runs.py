@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bridgehead.runbook.engine import Engine, Watcher
 
 WATCH_S = 0.2
+SPARE_WORKERS = 8
+"""Beside the steps that a limit counts: fences, starts, ramps."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -69,42 +71,52 @@ def drive(
     watcher: Watcher,
     on_engine: Callable[[Engine], None] = lambda engine: None,
     chores: Callable[[], list[str]] = list,
-    workers: int = 8,
+    workers: int = SPARE_WORKERS,
+    say: Callable[[str], None] = lambda text: None,
 ) -> st.RunState:
-    """Drive the run in this process until it ends, needs a person, or is told to stop.
+    """Drive the run in this process until it ends, needs a person, or is told to stop. People are told as the home's notify.yaml says.
 
     Args:
+        say: told who is called, and who cannot be reached.
         chores: called about every second beside the upkeep; what it returns is noted in the ledger.
-        workers: upper bound of calls at a time.
+        workers: upper bound of calls at a time; at least so many as the runbook's limits allow, and some for its other steps.
 
     Raises:
         BridgeheadError: RUN_NOT_FOUND, RUN_BUSY when another live process drives it or took it over.
         Permanent: the journal has no space; what was written until then counts.
     """
     from bridgehead.app import wiring
+    from bridgehead.app.notifying_runs import telling
     from bridgehead.drivers.system import SystemClock, this_driver
     from bridgehead.recovery.agreement import comparison
     from bridgehead.runbook.engine import Engine
 
     journal = journal_of(home, run)
-    first = entries_of(home, run, journal=journal)[0].event
+    entries = entries_of(home, run, journal=journal)
+    first = entries[0].event
     assert isinstance(first, ev.RunOpened)
     ports = wiring.connect(first.estate)
     vault_sites = [SiteId(site) for site, connected in first.estate["sites"].items() if "vault" in connected]
-    engine = Engine(
-        journal,
-        actions=wiring.actions(ports),
-        metrics=ports.metrics,
-        clock=SystemClock(),
-        driver=this_driver(),
-        workers=workers,
-        upkeep=lambda: [*keep_weights(ports), *chores()],
-        compare=lambda state, epoch: comparison(state, epoch, ports, vault_sites=vault_sites),
-        watcher=watcher,
-    )
-    on_engine(engine)
     try:
-        return engine.drive(run)
+        with telling(home, entries, say=say) as told:
+
+            def watch(state: st.RunState, events: Sequence[ev.Event]) -> None:
+                told.saw(state)
+                watcher(state, events)
+
+            engine = Engine(
+                journal,
+                actions=wiring.actions(ports),
+                metrics=ports.metrics,
+                clock=SystemClock(),
+                driver=this_driver(),
+                workers=max(workers, SPARE_WORKERS + sum(first.runbook.limits.values())),
+                upkeep=lambda: [*keep_weights(ports), *chores(), *told.notes()],
+                compare=lambda state, epoch: comparison(state, epoch, ports, vault_sites=vault_sites),
+                watcher=watch,
+            )
+            on_engine(engine)
+            return engine.drive(run)
     except Permanent as error:
         error.remedy = f"Free disk space there, then `bridgehead run resume {run}{home.option}` goes on from what was written."
         raise
@@ -174,11 +186,25 @@ def follow(home: Home, run: RunId) -> Iterator[tuple[st.RunState, DriverIdentity
                 state, seq = apply(state, entry.event), entry.seq
 
 
-def approve(home: Home, run: RunId, step: StepId, *, by: Person, comment: str, yes: bool) -> None:
-    """Approve or reject. Raises RUN_STATE when the step does not wait for ``by``, or no longer."""
+def approve(
+    home: Home,
+    run: RunId,
+    step: StepId,
+    *,
+    by: Person,
+    comment: str,
+    yes: bool,
+    only_if: Callable[[st.RunState], None] = lambda state: None,
+) -> None:
+    """Approve or reject. Raises RUN_STATE when the step does not wait for ``by``, or no longer.
+
+    Args:
+        only_if: raises for a state in which the word must not be said; asked in the moment of saying it.
+    """
     tried = f"{'approve' if yes else 'reject'} step '{step}'"
 
     def word(state: st.RunState) -> ev.Event:
+        only_if(state)
         plan_step, now = _known_step(home, state, step, tried=tried), state.steps[step]
         if not isinstance(plan_step, ApprovalStep):
             raise _wrong_state(home, run, tried, "it is not an approval")
@@ -199,11 +225,20 @@ def approve(home: Home, run: RunId, step: StepId, *, by: Person, comment: str, y
     _say(home, run, word)
 
 
-def sign_off(home: Home, run: RunId, step: StepId, *, by: Person, evidence: Sequence[str]) -> None:
-    """A person did a task. Raises RUN_STATE unless it is theirs, open, and every item has its evidence."""
+def sign_off(
+    home: Home,
+    run: RunId,
+    step: StepId,
+    *,
+    by: Person,
+    evidence: Sequence[str],
+    only_if: Callable[[st.RunState], None] = lambda state: None,
+) -> None:
+    """A person did a task. Raises RUN_STATE unless it is theirs, open, and every item has its evidence. ``only_if`` as of ``approve``."""
     tried = f"sign off step '{step}'"
 
     def word(state: st.RunState) -> ev.Event:
+        only_if(state)
         plan_step, now = _known_step(home, state, step, tried=tried), state.steps[step]
         if not isinstance(plan_step, TaskStep):
             raise _wrong_state(home, run, tried, "it is not a task")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,8 @@ from bridgehead.ports.secrets import SCHEME, Secrets, secret_ref
 
 if TYPE_CHECKING:
     from bridgehead.vault.crypt.credentials import Credentials
+
+FILE_SCHEME: Final = "file:"
 
 
 def vault_credentials() -> Credentials:
@@ -77,3 +79,17 @@ def _fetch_key(reference: str) -> bytes:
     from bridgehead.drivers.openbao.keys import fetch_key
 
     return fetch_key(reference, os.environ)
+
+
+def secret_value(reference: str) -> str:
+    """The value behind ``secret://MOUNT/PATH#FIELD`` or ``file:/PATH``, fetched anew. Raises port errors; none names the value."""
+    if reference.startswith(FILE_SCHEME):
+        from bridgehead.host.web import secret as secret_in
+
+        return secret_in(reference.removeprefix(FILE_SCHEME), tried="read a secret")
+    try:
+        return server_of_secrets().get(secret_ref(reference)).value
+    except PortError:
+        raise
+    except BridgeheadError as error:
+        raise Permanent(error.happened, tried=error.tried, subject=error.subject, remedy=error.remedy) from error

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.app.home import Home
+from bridgehead.app.notifying_alarms import AlarmTelling
 from bridgehead.app.watch_board import Board
 from bridgehead.app.watch_credentials import credentials_of
 from bridgehead.app.watch_look import Looked, Looker
@@ -95,6 +96,7 @@ class Watch:
         self._now_s = now_s
         self._scope = scope = read_scope(files)
         self._stamp = files.stamp(scope)
+        self._telling = AlarmTelling(home)
         self._root = home.folder / "watch" / _folder_name(scope.estate.name)
         self.memory_folder = MemoryFolder(self._root / order.observer, alone=order.alone)
         self._probes = Probes(budget_s=order.budget_s)
@@ -105,10 +107,13 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self.memory_folder.__enter__()
+        if self.memory_folder.writes:  # a look beside an observer that is at work tells nobody
+            self._telling.start()
         self._memory = memory_resumed(self.memory_folder.read(), now_s=self._now_s())
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._telling.close()
         self.memory_folder.__exit__(None, None, None)
 
     def place(self) -> Board:
@@ -161,7 +166,7 @@ class Watch:
             number=memory.number + 1, clocks=clocks, heard=heard, facts=looked.facts, alarms=alarms, trail=_trail(memory, made)
         )
         fault = self.memory_folder.write(self._memory, line_of(made))
-        self.faults = (*unread, *faults, *((f"what it knows cannot be kept: {fault}",) if fault else ()))
+        self.faults = (*unread, *faults, *((f"what it knows cannot be kept: {fault}",) if fault else ()), *self._telling.tell(made))
         return made
 
     def _exchange(

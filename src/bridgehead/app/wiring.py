@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from bridgehead.app.secrets import ReferencingScheduler
+from bridgehead.app.secrets import ReferencingScheduler, secret_value
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.metrics import Metrics, Reading
@@ -34,7 +34,10 @@ from bridgehead.runbook.action import Action
 
 if TYPE_CHECKING:
     from bridgehead.model.login import SshOptions
+    from bridgehead.model.notice import Notice
+    from bridgehead.model.notifyfile import Channel
     from bridgehead.ports.blobs import Blobs
+    from bridgehead.ports.notify import AnswerWay, Notify
     from bridgehead.ports.shell import Shell
     from bridgehead.vault import Vault
 
@@ -169,6 +172,24 @@ def _view() -> Driver:
     return Driver(DirectoryOptions, lambda options: blobs_in(Path(options.directory)))
 
 
+def _webhook() -> Driver:
+    from bridgehead.drivers.notify import WebHook, WebHookOptions
+
+    return Driver(WebHookOptions, lambda options, answers: WebHook(options, secret=secret_value, answers=answers))
+
+
+def _email() -> Driver:
+    from bridgehead.drivers.notify import Mail, MailOptions
+
+    return Driver(MailOptions, lambda options, answers: Mail(options, secret=secret_value))
+
+
+def _alertmanager() -> Driver:
+    from bridgehead.drivers.notify import Alertmanager, AlertmanagerOptions
+
+    return Driver(AlertmanagerOptions, lambda options, answers: Alertmanager(options))
+
+
 def _local_bubbles() -> Driver:
     from bridgehead.drivers.bubble import LocalBubbles, LocalBubblesOptions
 
@@ -183,6 +204,7 @@ DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "metrics": {"prometheus-text": _prometheus_text, "prometheus": _prometheus},
     "serving": {"http": _http_serving},
     "bubbles": {"local": _local_bubbles},
+    "notify": {"webhook": _webhook, "email": _email, "alertmanager": _alertmanager},
 }
 """Port to driver to the function that imports it."""
 
@@ -258,6 +280,17 @@ def _made(port: str, connection: Options, *site: SiteId) -> Any:
         )
     driver = known[name]()
     return driver.make(*site, read_options({key: value for key, value in connection.items() if key != "driver"}, driver.options))
+
+
+def notify_channel(channel: Channel, *, answers: Callable[[Notice], AnswerWay | None]) -> Notify:
+    """A way to tell people. Raises BAD_INPUT for options that do not fit.
+
+    Args:
+        answers: how an ask is answered by web hook.
+    """
+    driver = DRIVERS["notify"][channel.driver]()
+    made: Notify = driver.make(read_options(channel.options, driver.options), answers)
+    return made
 
 
 def shell_at(login: SshOptions | None, *, prefix: tuple[str, ...] = ()) -> Shell:

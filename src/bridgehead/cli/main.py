@@ -28,6 +28,7 @@ app.command("bridgehead.cli.demo:demo", name="demo", help="Move a training job a
 app.command("bridgehead.cli.lab:app", name="lab", help="Set up two Slurm sites with real servers on this machine, and break them.")
 app.command("bridgehead.cli.run:app", name="run", help="Start, watch and steer runs of runbooks.")
 app.command("bridgehead.cli.controller:app", name="controller", help="Stand by and drive every run that nobody drives.")
+app.command("bridgehead.cli.people:app", name="people", help="Tell people what waits for them, and take their answers.")
 app.command("bridgehead.cli.journal:app", name="journal", help="Copy the journal of all runs elsewhere, and take it back.")
 app.command("bridgehead.cli.recover:app", name="recover", help="Move, fail over, fail back, protect again, drill.")
 app.command("bridgehead.cli.ledger:app", name="ledger", help="Show and verify what happened.")

@@ -100,7 +100,7 @@ class WebClient:
         """
         subject = self.url + path.partition("?")[0]
         connection, sent = self._connection(subject, tried), False
-        target = (urlsplit(self.url).path + path) or "/"
+        target = (urlsplit(self.url).path or "/" * (not path.startswith("/"))) + path
         try:
             connection.connect()
             sent = True
