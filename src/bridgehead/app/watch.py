@@ -151,7 +151,7 @@ class Watch:
             facts=looked.facts,
             verdicts=verdicts,
             now_s=now_s,
-            terms=self._order.terms,
+            terms=msgspec.structs.replace(self._order.terms, drill_every_s=self._scope.drill_every_s),
             defaults=self._scope.defaults,
             declared_s=self._scope.declared_s,
             credentials=credentials_of(self._scope.connections),

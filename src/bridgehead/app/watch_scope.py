@@ -17,7 +17,7 @@ from bridgehead.model.estatefile import read_estate
 from bridgehead.model.objective import CLASSES, OF_KIND, REGULATIONS, Need, Objective, Part, need_of, needs_of
 from bridgehead.model.objectivefile import Continuity, read_objectives
 from bridgehead.model.policy import read_policy
-from bridgehead.model.recovery import Recovery
+from bridgehead.model.recovery import Drills, Recovery
 from bridgehead.recovery.watch.scene import Protected
 
 
@@ -29,6 +29,7 @@ class WatchScope(msgspec.Struct, frozen=True):
         connections: as the estate gives them.
         witness: a site with nothing but a vault, where observers meet; None: they meet in the home folder.
         declared_s: when the newest of the files was written.
+        drill_every_s: how often a recovery is to be practised.
         files: that it was read from.
     """
 
@@ -39,6 +40,7 @@ class WatchScope(msgspec.Struct, frozen=True):
     connections: Mapping[str, Any]
     witness: SiteId | None
     declared_s: float
+    drill_every_s: float = Drills().every_s
     files: tuple[Path, ...] = ()
 
 
@@ -87,6 +89,7 @@ def read_scope(given: ScopeFiles) -> WatchScope:
         connections=found.connections(),
         witness=plan.witness if plan is not None else None,
         declared_s=max(file.stat().st_mtime for file in files),
+        drill_every_s=plan.drills.every_s if plan is not None else Drills().every_s,
         files=files,
     )
 
