@@ -10,7 +10,7 @@ from bridgehead.model.bubble import Bubble, BubbleFault, BubbleId, DamagedBlock,
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.runbook import Runbook
 from bridgehead.ports.scheduler import JobSpec
-from bridgehead.recovery.drills.runbook import DrillCase, DrillPlan, drill_runbook
+from bridgehead.recovery.drills.runbook import DrillCase, DrillPlan, Target, drill_runbook
 from bridgehead.runbook.engine import open_run
 from bridgehead.simulate import faults as ft
 from bridgehead.simulate.blueprint import BackendPlan, Blueprint, ServicePlan, StoredPlan, TrainerPlan
@@ -45,10 +45,22 @@ def drill_of(number: int) -> Runbook:
     faults = tuple(fault for fault in (*possible, DeadNode(MODEL)) if dice.random() < 0.4)
     bubble = Bubble(BubbleId(f"drill-{number}"), BUBBLE, SITE, (DRILL_TRAINER, DRILL_SERVER), faults)
     training = DrillCase(
-        TRAIN, WorkloadKind.TRAINING, JobSpec(name=DRILL_TRAINER, command=("train",), env=STANDBY), TRAIN, priority=1, rpo_s=60, rto_s=600
+        TRAIN,
+        WorkloadKind.TRAINING,
+        JobSpec(name=DRILL_TRAINER, command=("train",), env=STANDBY),
+        TRAIN,
+        priority=1,
+        rpo=Target(60),
+        rto=Target(600),
     )
     chat = DrillCase(
-        MODEL, WorkloadKind.INFERENCE, JobSpec(name=DRILL_SERVER, command=("serve",)), MODEL, service=CHAT, rpo_s=86_400, rto_s=900
+        MODEL,
+        WorkloadKind.INFERENCE,
+        JobSpec(name=DRILL_SERVER, command=("serve",)),
+        MODEL,
+        service=CHAT,
+        rpo=Target(86_400),
+        rto=Target(900),
     )
     return drill_runbook(DrillPlan(f"drill-{number}", bubble, (training, chat)))
 

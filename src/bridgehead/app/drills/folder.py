@@ -32,6 +32,7 @@ class BubbleRecord(msgspec.Struct, frozen=True):
 
     Attributes:
         by: who asked for the drill.
+        recovery: name of the recovery file.
         run: the run that plays the drill in it.
         folder: of the bubble.
         connections: of the bubble, as ``wiring.connect`` takes them.
@@ -40,6 +41,7 @@ class BubbleRecord(msgspec.Struct, frozen=True):
     plan: DrillPlan
     owner: DriverIdentity
     by: str
+    recovery: str
     run: RunId
     folder: str
     connections: dict[str, Any]

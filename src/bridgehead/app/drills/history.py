@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -14,6 +14,9 @@ from bridgehead.model.recovery import Recovery
 
 if TYPE_CHECKING:
     from bridgehead.app.home import Home
+
+SILENT: Final = frozenset({DrillVerdict.STOPPED, DrillVerdict.NOT_APPROVED})
+"""Drills that say nothing of the recovery."""
 
 
 class HistoryLine(msgspec.Struct, frozen=True):
@@ -82,10 +85,10 @@ def history(home: Home) -> History:
 
 
 def trends(results: Sequence[DrillResult]) -> tuple[Trend, ...]:
-    """Of each workload that was drilled; drills that nobody approved say nothing."""
+    """Of each workload that was drilled; drills that were stopped, or that nobody approved, say nothing."""
     by_workload: dict[WorkloadId, list[CaseResult]] = {}
     for result in results:
-        if result.verdict is not DrillVerdict.NOT_APPROVED:
+        if result.verdict not in SILENT:
             for case in result.cases:
                 by_workload.setdefault(case.workload, []).append(case)
     return tuple(_trend(workload, cases) for workload, cases in by_workload.items())
@@ -98,7 +101,7 @@ def due(home: Home, recovery: Recovery, *, now_s: float) -> tuple[DueLine, ...]:
     for one in read_all(home):
         if one.result is None or one.problem:
             continue
-        for case in one.result.cases:
+        for case in one.result.cases if one.result.verdict not in SILENT else ():
             key = (case.workload, one.result.site)
             tried[key] = one.result
             if case.recovered and one.result.verdict in (DrillVerdict.PASSED, DrillVerdict.MISSED):

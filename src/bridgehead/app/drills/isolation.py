@@ -46,6 +46,7 @@ class Isolation(msgspec.Struct, frozen=True):
     """A bubble's own world.
 
     Attributes:
+        tag: ends the names of its jobs, so that no two drills name a job alike.
         folder: of the bubble; its jobs see it under the same path.
         production: connections of the estate, with absolute paths.
         network: name of a network namespace; "" for none.
@@ -54,6 +55,7 @@ class Isolation(msgspec.Struct, frozen=True):
         own: folders that the bubble has its own of.
     """
 
+    tag: str
     folder: Path
     site: SiteId
     production: Mapping[str, Any]
@@ -81,7 +83,7 @@ class Isolation(msgspec.Struct, frozen=True):
     def job(self, one: Protected, *, prefix: str = PREFIXES[0]) -> JobSpec:
         """The workload's job in the bubble; it is told that it is one (BRIDGEHEAD_DRILL)."""
         there = one.job(self.site)
-        name = JobName(f"{prefix}{there.name}")
+        name = JobName(f"{prefix}{there.name}-{self.tag}")
         env = {key: self._moved(value, one.service) for key, value in there.env.items()}
         told = {"BRIDGEHEAD_VAULT": str(self.view), "BRIDGEHEAD_SITE": self.site, "BRIDGEHEAD_DRILL": self.folder.name}
         if one.computes:
@@ -107,7 +109,7 @@ class Isolation(msgspec.Struct, frozen=True):
             case "process":
                 return {**there, "directory": jobs}
             case "slurm":
-                asked = {f"{prefix}{name}": asks for prefix in PREFIXES for name, asks in there.get("jobs", {}).items()}
+                asked = {f"{prefix}{name}-{self.tag}": asks for prefix in PREFIXES for name, asks in there.get("jobs", {}).items()}
                 return {**there, "state": jobs, "jobs": asked}
             case _:
                 return dict(there)

@@ -48,7 +48,7 @@ def proved_by(plan: DrillPlan, events: Sequence[ev.Event]) -> dict[WorkloadId, d
     return {workload: evidence for workload, evidence in found.items() if evidence}
 
 
-def outcome(plan: DrillPlan, run: RunId, entries: Sequence[Entry], seen: Seen, *, estate: str, by: str, version: str) -> DrillResult:
+def outcome(plan: DrillPlan, run: RunId, entries: Sequence[Entry], seen: Seen, *, recovery: str, by: str, version: str) -> DrillResult:
     """Read the drill out of its ledger."""
     events = [entry.event for entry in entries]
     state = fold(events)
@@ -67,7 +67,7 @@ def outcome(plan: DrillPlan, run: RunId, entries: Sequence[Entry], seen: Seen, *
     return DrillResult(
         drill=plan.name,
         run=run,
-        estate=estate,
+        recovery=recovery,
         site=plan.bubble.of,
         by=by,
         approved_by=tuple(str(event.by) for event in events if isinstance(event, ev.Approved) and event.step == APPROVE),
@@ -113,8 +113,8 @@ def _case(case: DrillCase, events: Sequence[ev.Event], began_s: float | None, pr
         recovered=done_s is not None,
         snapshot=str(proved.get("snapshot", "")),
         evidence=what,
-        rpo=Measured.against(_behind_s(case, proved, loss, seen.source), case.rpo_s),
-        rto=Measured.against(None if done_s is None or began_s is None else done_s - began_s, case.rto_s),
+        rpo=Measured.against(_behind_s(case, proved, loss, seen.source), case.rpo),
+        rto=Measured.against(None if done_s is None or began_s is None else done_s - began_s, case.rto),
         loss=loss,
         passed_over=tuple(proved.get("passed_over", ())),
         raw_bytes=proved.get("raw_bytes"),
@@ -142,8 +142,10 @@ def _verdict(
     if left:
         return DrillVerdict.FAILED, f"left over: {', '.join(left)}"
     if not isinstance(state.mode, st.Ended) or state.mode.verdict is not ev.Verdict.DONE:
-        stopped = next((event.reason for event in events if isinstance(event, ev.AbortAsked)), "it was not driven to its end")
-        return DrillVerdict.FAILED, f"step {failed[0].step}: {failed[0].reason}" if failed else stopped
+        stopped = next((event.reason for event in events if isinstance(event, ev.AbortAsked)), None)
+        if failed:
+            return DrillVerdict.FAILED, f"step {failed[0].step}: {failed[0].reason}"
+        return (DrillVerdict.STOPPED, stopped) if stopped else (DrillVerdict.FAILED, "it was not driven to its end")
     missed = [fault.name for fault in faults if not fault.hit]
     if missed:
         return DrillVerdict.FAILED, f"planned and not hit: {', '.join(missed)}"

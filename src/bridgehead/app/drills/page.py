@@ -22,6 +22,7 @@ _WORDS: Final = {
     DrillVerdict.PASSED: "Passed",
     DrillVerdict.MISSED: "Objective missed",
     DrillVerdict.FAILED: "Failed",
+    DrillVerdict.STOPPED: "Stopped",
     DrillVerdict.NOT_APPROVED: "Not approved",
 }
 _WIDTH, _NAMES, _ROW, _SHOWN = 1000.0, 300.0, 24.0, 24
@@ -57,7 +58,7 @@ def render(results: Sequence[DrillResult], *, key_id: str, sha256: str, file: st
 
 def seconds(value: float | None) -> str:
     """'12.4 s'; a dash for what is not known."""
-    return "–" if value is None else format_quantity(round(value, 1 if value < 600 else 0), Dimension.DURATION)
+    return "–" if value is None else format_quantity(round(value, 2 if value < 10 else 1 if value < 600 else 0), Dimension.DURATION)
 
 
 def timeline(result: DrillResult) -> Markup:

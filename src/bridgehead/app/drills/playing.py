@@ -59,7 +59,7 @@ def play(
     prepared = prepare(here.recovery, on.needs, asked, Here(here.connections, here.ports, root_of(home)))
     plan, isolation = prepared.plan, prepared.isolation
     connections = isolation.connections()
-    record = BubbleRecord(plan, this_driver(), by, RunId(asked.name), str(isolation.folder), connections, time.time())
+    record = BubbleRecord(plan, this_driver(), by, here.recovery.name, RunId(asked.name), str(isolation.folder), connections, time.time())
     begin(home, record)
     looking = Looking(here.ports, prepared.workloads)
 
@@ -79,18 +79,18 @@ def play(
             end(home, record, by=by, reason=STOPPED)
         raise
     seen = _seen(on, prepared, record, looking, tuple(left))
-    return report(home, record, seen, estate=here.recovery.name, vault=isolation.production["sites"][plan.bubble.of]["vault"])
+    return report(home, record, seen, vault=isolation.production["sites"][plan.bubble.of]["vault"])
 
 
-def clean_up(home: Home, *, by: str, estate: str = "") -> list[Cleaned]:
-    """Remove what drills left whose process is no more; each stands in the history as failed."""
-    return clean(home, by=by, report=lambda record, left: report(home, record, Seen(left=left), estate=estate, vault=None))
+def clean_up(home: Home, *, by: str) -> list[Cleaned]:
+    """Remove what drills left whose process is no more; each stands in the history as stopped."""
+    return clean(home, by=by, report=lambda record, left: report(home, record, Seen(left=left), vault=None))
 
 
-def report(home: Home, record: BubbleRecord, seen: Seen, *, estate: str, vault: Any) -> DrillResult:
+def report(home: Home, record: BubbleRecord, seen: Seen, *, vault: Any) -> DrillResult:
     """Read the drill's outcome, write its signed report, and note in the site's vault which snapshots were proved."""
     entries = runs.entries_of(home, record.run)
-    result = outcome(record.plan, record.run, entries, seen, estate=estate, by=record.by, version=__version__)
+    result = outcome(record.plan, record.run, entries, seen, recovery=record.recovery, by=record.by, version=__version__)
     if vault is not None:
         _note(result, vault)
     return reports.write(home, result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,10 @@ from bridgehead.kernel.quantity import parse
 from bridgehead.kernel.units import Dimension
 from bridgehead.model.bubble import Bubble, BubbleFault, BubbleId, DamagedBlock, DeadNode, KillRestore, SiteDown, SlowLine, fault_name
 from bridgehead.model.estate import Estate, WorkloadKind
-from bridgehead.model.objective import CLASSES, OF_KIND, REGULATIONS, Need, Part, need_of
+from bridgehead.model.objective import CLASSES, OF_KIND, REGULATIONS, Bound, Need, Part, need_of
 from bridgehead.model.objectivefile import Continuity, read_objectives
 from bridgehead.model.recovery import Protected, Recovery
-from bridgehead.recovery.drills.runbook import DrillCase, DrillPlan
+from bridgehead.recovery.drills.runbook import DrillCase, DrillPlan, Target
 
 if TYPE_CHECKING:
     from bridgehead.ports.switchboard import Switchboard
@@ -97,6 +98,7 @@ def prepare(recovery: Recovery, needs: dict[WorkloadId, Need], asked: Asked, her
     network = f"bh-{asked.name}"[:60] if own_network else ""
     services = [one.service for one in chosen if one.service is not None]
     isolation = Isolation(
+        os.urandom(2).hex(),
         bubble_folder(here.production, site, name=asked.name, home=here.drills),
         site,
         here.production,
@@ -176,9 +178,13 @@ def _case(one: Protected, need: Need, isolation: Isolation, drilled: set[Workloa
         needs=tuple(name for name in one.needs if name in drilled),
         priority=one.priority,
         gpus=one.gpus,
-        rpo_s=need.rpo.value_s if need.rpo is not None and stored is not None else None,
-        rto_s=need.rto.value_s if need.rto is not None else None,
+        rpo=_target(need.rpo) if stored is not None else None,
+        rto=_target(need.rto),
     )
+
+
+def _target(bound: Bound | None) -> Target | None:
+    return None if bound is None else Target(bound.value_s, bound.source)
 
 
 def _served(one: Protected, site: SiteId, ports: Switchboard) -> SnapshotId | None:

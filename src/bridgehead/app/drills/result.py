@@ -8,6 +8,7 @@ import msgspec
 
 from bridgehead.kernel.ids import RunId, SiteId, WorkloadId
 from bridgehead.model.estate import WorkloadKind
+from bridgehead.recovery.drills.runbook import Target
 from bridgehead.recovery.loss import Loss
 
 
@@ -20,22 +21,32 @@ class DrillVerdict(enum.StrEnum):
     """Everything was recovered, but not within its objective."""
     FAILED = "failed"
     """Something was not recovered, or a planned fault did not strike, or something was left."""
+    STOPPED = "stopped"
+    """It was ended from outside before it came to a verdict: it says nothing of the recovery."""
     NOT_APPROVED = "not-approved"
     """Refused, or nobody answered in time."""
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A time beside its objective; ``met`` None when nobody has set one, or nothing was measured."""
+    """A time beside its objective.
+
+    Attributes:
+        met: None when nobody has set one, or nothing was measured.
+        set_by: who says what the objective is: ``objectives.chat.rpo``, ``class inference``, ``regulation finance``.
+    """
 
     measured_s: float | None
     objective_s: float | None
     met: bool | None
+    set_by: str
 
     @staticmethod
-    def against(measured_s: float | None, objective_s: float | None) -> Measured:
+    def against(measured_s: float | None, objective: Target | None) -> Measured:
         """Hold one against the other."""
-        met = None if measured_s is None or objective_s is None else measured_s <= objective_s
-        return Measured(measured_s, objective_s, met)
+        if objective is None:
+            return Measured(measured_s, None, None, "")
+        met = None if measured_s is None else measured_s <= objective.value_s
+        return Measured(measured_s, objective.value_s, met, objective.set_by)
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -92,7 +103,7 @@ class DrillResult(msgspec.Struct, frozen=True):
     """A whole drill. Times are seconds since 1970.
 
     Attributes:
-        estate, site: whose recovery was played, and where.
+        recovery, site: whose recovery was played, by the name of its file, and where.
         by, approved_by: who asked for it, and who agreed.
         reason: why it did not pass.
         rto_s: until the last workload was recovered; None when one was not.
@@ -108,7 +119,7 @@ class DrillResult(msgspec.Struct, frozen=True):
 
     drill: str
     run: RunId
-    estate: str
+    recovery: str
     site: SiteId
     by: str
     approved_by: tuple[str, ...]

@@ -36,6 +36,13 @@ BEFORE = "-before"
 """Ends the names of the steps that go before the loss of the whole bubble, where one is planned."""
 
 
+class Target(msgspec.Struct, frozen=True):
+    """An objective, and who says it: ``objectives.chat.rpo``, ``class inference``."""
+
+    value_s: float
+    set_by: str = ""
+
+
 class DrillCase(msgspec.Struct, frozen=True):
     """One workload that is recovered.
 
@@ -45,7 +52,7 @@ class DrillCase(msgspec.Struct, frozen=True):
         snapshot: this very one, which a service is known to serve; None for the newest usable one.
         service: whose health says that it answers.
         needs: workloads that must answer before.
-        rpo_s, rto_s: its objective; None when nobody said.
+        rpo, rto: its objective; None when nobody said.
         again: the job under another name, for a second recovery: a trainer must not recall its first release.
     """
 
@@ -58,8 +65,8 @@ class DrillCase(msgspec.Struct, frozen=True):
     needs: tuple[WorkloadId, ...] = ()
     priority: int = 0
     gpus: int = 0
-    rpo_s: float | None = None
-    rto_s: float | None = None
+    rpo: Target | None = None
+    rto: Target | None = None
     settle_s: float = 1.0
     again: JobSpec | None = None
 
