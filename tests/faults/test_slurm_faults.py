@@ -264,9 +264,9 @@ class TestSlurmFaults(SlurmHooks):
         node = self.cluster.client("squeue", "-h", "-o", "%N").strip()
         self.cluster.kill_node(node)
         self.eventually(lambda: "NODE_FAIL" in self.cluster.client("squeue", "-h", "--states=all", "-o", "%T"), within_s=60)
-        with pytest.raises(Transient, match=f"{node} does not answer"):
+        with pytest.raises(Transient, match=f"{node} is not seen to answer"):
             scheduler.observe(JOB)
-        with pytest.raises(Transient, match=f"{node} does not answer"):
+        with pytest.raises(Transient, match=f"{node} is not seen to answer"):
             scheduler.start(self.spec(self.counts()), stamp=stamp("other"))
         try:
             self.cluster.client("scontrol", "update", f"nodename={node}", "state=down", "reason=fenced: power is off")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from bridgehead.drivers.slurm.job import FORMAT, SlurmJob, read_squeue
+from bridgehead.drivers.slurm.node import FORMAT as NODE_FORMAT
+from bridgehead.drivers.slurm.node import NodeState, read_sinfo
 from bridgehead.drivers.slurm.options import SlurmOptions
 from bridgehead.drivers.slurm.script import Submission, sbatch_words
 from bridgehead.kernel.errors import NotFound, Permanent, Transient, Unknown
@@ -95,10 +97,27 @@ class CommandLine:
         self._scancel([f"--signal={signal}", whom, job_id])
 
     def silent_nodes(self, nodes: str) -> list[str]:
-        """Which of the nodes do not answer, unless their reason begins with "fenced". Raises Transient, NotFound."""
-        text = self.ask_text(["sinfo", "-h", "-N", f"--nodes={nodes}", "-o", "%N|%T|%E"], tried="look at nodes")
-        rows = {line.split("|", 2)[0]: line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2}
-        return sorted(node for node, row in rows.items() if row[1].endswith("*") and not row[2].lower().startswith("fenced"))
+        """Which of the nodes (``n[1-3]``) are not seen to answer, unless their reason begins with "fenced". Raises Transient.
+
+        Only what Slurm says counts: a node that it has no line for, or that is in a state that is not known here, is silent.
+        """
+        if not nodes:
+            return ["its node"]
+        try:
+            names = self.ask_text(["scontrol", "show", "hostnames", nodes], tried="look at nodes").split()
+        except Permanent:  # squeue cuts a list that is too long
+            return [nodes]
+        states = {state.name: state for state in self.node_states(nodes)}
+        return sorted(name for name in names if name not in states or not (states[name].answers or states[name].fenced))
+
+    def node_states(self, nodes: str) -> list[NodeState]:
+        """The nodes' states, one each, of those that Slurm knows in some partition. Raises Transient."""
+        # -a: nodes of hidden partitions, too. The short state would not do: there a reservation's mark hides that a node is silent.
+        text = self.ask_text(["sinfo", "-a", "-h", "-N", f"--nodes={nodes}", "-O", NODE_FORMAT], tried="look at nodes")
+        try:
+            return read_sinfo(text)
+        except ValueError as error:
+            raise Transient(f"sinfo's answer cannot be read: {error}", tried="look at nodes", subject=self._subject) from error
 
     # calls
 

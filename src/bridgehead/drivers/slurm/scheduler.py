@@ -9,19 +9,18 @@ from typing import Final, Protocol
 
 from bridgehead.drivers.slurm.clients import CommandLine
 from bridgehead.drivers.slurm.endings import Endings
-from bridgehead.drivers.slurm.job import Phase, SlurmJob
+from bridgehead.drivers.slurm.job import SlurmJob
 from bridgehead.drivers.slurm.options import CheckCommand, SlurmOptions
-from bridgehead.drivers.slurm.records import NOBODY, Ended, Execution, Intent, Records
+from bridgehead.drivers.slurm.records import NOBODY, Execution, Intent, Records
 from bridgehead.drivers.slurm.rest import RestClient
 from bridgehead.drivers.slurm.script import TOKEN, Submission, batch_script
+from bridgehead.drivers.slurm.verdicts import Verdicts, jobs_of
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient, Unknown
 from bridgehead.kernel.ids import JobName, SiteId
 from bridgehead.model.stamp import Stamp
-from bridgehead.ports.scheduler import JobAbsent, JobEnded, JobIdentity, JobRunning, JobSpec, JobState
+from bridgehead.ports.scheduler import JobAbsent, JobIdentity, JobRunning, JobSpec, JobState
 from bridgehead.ports.shell import Shell
 
-UNDER_WAY_S: Final = 90.0
-"""A submission without an answer that is older than this will not be answered any more; should it arrive later, its claim fails."""
 _CHECK: Final = """set -eu
 [ -z "$2" ] || cd -- "$2" || exit 65
 case $1 in
@@ -75,8 +74,9 @@ class SlurmScheduler:
         self._site, self._options, self._shell, self._checkpoint = site, options, shell, checkpoint
         self._line = CommandLine(options, shell)
         self._client: JobClient = self._line if options.rest is None else RestClient(options, options.rest)
-        self._endings = Endings(self._line, jobcomp=options.jobcomp)
         self._records = Records(site, options.state, shell)
+        endings = Endings(self._line, jobcomp=options.jobcomp)
+        self._verdicts = Verdicts(site, options.cluster, line=self._line, jobs=self._client.jobs, endings=endings, records=self._records)
         if options.rest is not None and any(request.options for request in options.jobs.values()):
             raise Permanent(
                 "further words for sbatch mean nothing to slurmrestd",
@@ -98,7 +98,7 @@ class SlurmScheduler:
         known = self._records.read(spec.name, stamp=stamp, tried=tried)
         seen = self._client.jobs(spec.name)
         mine = next((execution for execution in known if execution.intent.key == stamp.key and not execution.void), None)
-        if mine is not None and (mine.claim or _of(mine, seen)):
+        if mine is not None and (mine.claim or jobs_of(mine, seen)):
             return self._adopted_submission(spec.name, mine, seen)
         self._refuse_beside_living(spec.name, known, seen, except_for=mine)
         self._check(spec, tried=tried)
@@ -108,19 +108,13 @@ class SlurmScheduler:
         return self._submit(spec, mine, stamp)
 
     def observe(self, name: JobName) -> JobState:
-        """What is known about the newest execution of ``name``. Raises Transient when it cannot be told."""
-        tried = "observe a job"
-        known = self._records.read(name, tried=tried)
-        seen = self._client.jobs(name)
-        foreign = self._newest_foreign(known, seen)
-        for execution in known:
-            state = None if execution.void else self._judge(name, execution, seen)
-            if state is None:
-                continue
-            if foreign is not None and isinstance(state, JobEnded) and foreign.submitted_s >= state.identity.submitted_s:
-                return self._foreign_state(name, foreign)
-            return state
-        return JobAbsent(name=name) if foreign is None else self._foreign_state(name, foreign)
+        """The execution that is seen alive; without one, the newest that ended. Raises Transient when it cannot be told.
+
+        An intent that nobody answered for long is closed before "absent" is said, so that its submission cannot count later.
+        """
+        known = self._records.read(name, tried="observe a job")
+        verdict = self._verdicts.newest(name, known, self._client.jobs(name))
+        return JobAbsent(name=name) if verdict is None else verdict.state
 
     def stop(self, name: JobName, *, stamp: Stamp) -> None:
         """SIGTERM to the batch script's process (with slurmrestd: to all processes); a job that still waits is cancelled. Returns at once.
@@ -150,42 +144,29 @@ class SlurmScheduler:
         Raises NotFound when absent, Conflict when the epoch is old, Transient.
         """
         known = self._records.read(name, stamp=stamp, tried=tried)
-        seen = self._client.jobs(name)
-        foreign = self._newest_foreign(known, seen)
-        if foreign is not None and foreign.phase is not Phase.OVER:
-            intent = Intent(key=f"adopted/{foreign.job_id}", token="", submitted_s=foreign.submitted_s)
-            return self._adopt(name, foreign, intent, known, tried=tried), foreign
-        for execution in known:
-            match None if execution.void else self._judge(name, execution, seen):
-                case JobRunning():
-                    return execution, _of(execution, seen)[0]
-                case JobEnded():
-                    return None
-                case _:
-                    continue
-        if foreign is not None:
+        verdict = self._verdicts.newest(name, known, self._client.jobs(name))
+        if verdict is None:
+            raise self._not_found(name, tried)
+        job = verdict.job
+        if job is None or not isinstance(verdict.state, JobRunning):
             return None
-        raise self._not_found(name, tried)
+        return verdict.execution or self._adopt(name, job, known, tried=tried), job
 
     # starting
 
     def _refuse_beside_living(self, name: JobName, known: list[Execution], seen: list[SlurmJob], *, except_for: Execution | None) -> None:
         """Raises Conflict; Transient when it cannot be told whether one lives. An intent that was never answered is closed for ever."""
-        foreign = self._newest_foreign(known, seen)
-        if foreign is not None and foreign.phase is not Phase.OVER:
-            raise self._conflict(name, f"job {foreign.job_id} of that name, which was submitted by hand, is {foreign.state}")
+        answered = [execution for execution in known if execution.claim or jobs_of(execution, seen)]
+        verdict = self._verdicts.newest(name, answered, seen, except_for=except_for)
+        if verdict is not None and isinstance(verdict.state, JobRunning):
+            whose = "was submitted by hand" if verdict.execution is None else f"was started by {verdict.execution.intent.key}"
+            raise self._conflict(name, f"{verdict.state.identity.native_id} of that name lives, which {whose}")
         for execution in known:
-            if execution.void or execution is except_for:
+            if execution in answered or execution is except_for:
                 continue
-            if not execution.claim and not _of(execution, seen):
-                # Its submission may still be on the way: from here on it can no longer count.
-                claim = self._records.claim(name, execution.number, NOBODY, tried="start a job")
-                if claim != NOBODY:
-                    raise Transient("it is just being started", tried="start a job", subject=self._subject(name), retry_after_s=1.0)
-                continue
-            if isinstance(self._judge(name, execution, seen), JobRunning):
-                raise self._conflict(name, f"it runs already, started by {execution.intent.key}")
-            return
+            # Its submission may still be on the way: from here on it can no longer count.
+            if self._records.claim(name, execution.number, NOBODY, tried="start a job") != NOBODY:
+                raise Transient("it is just being started", tried="start a job", subject=self._subject(name), retry_after_s=1.0)
 
     def _intend(self, name: JobName, stamp: Stamp, known: list[Execution]) -> Execution:
         intent = Intent(key=stamp.key, token=secrets.token_hex(16), submitted_s=float(int(time.time())))
@@ -208,7 +189,7 @@ class SlurmScheduler:
         try:
             job_id = self._client.submit(submission)
         except Unknown:
-            found = _of(execution, self._client.jobs(spec.name))
+            found = jobs_of(execution, self._client.jobs(spec.name))
             if not found:
                 raise
             job_id = found[0].job_id
@@ -221,9 +202,16 @@ class SlurmScheduler:
         if claim != job_id:
             self._withdraw(spec.name, job_id)
             if claim == NOBODY:
-                raise self._conflict(spec.name, "another start has taken its place")
+                raise self._closed(spec.name)
         self._checkpoint("claimed")
-        return self._identity(spec.name, execution, claim, restarts=0)
+        return self._verdicts.identity(spec.name, execution, claim, restarts=0)
+
+    def _closed(self, name: JobName) -> PortError:
+        """What to say when the intent of this start was closed meanwhile: by a start that took its place, or since nobody answered."""
+        verdict = self._verdicts.newest(name, self._records.read(name, tried="start a job"), self._client.jobs(name))
+        if verdict is not None and isinstance(verdict.state, JobRunning):
+            return self._conflict(name, "another start has taken its place")
+        return Transient("its record was closed meanwhile", tried="start a job", subject=self._subject(name), retry_after_s=1.0)
 
     def _withdraw(self, name: JobName, job_id: str) -> None:
         """Take back a submission that does not count; its script would run nothing anyway."""
@@ -233,12 +221,12 @@ class SlurmScheduler:
 
     def _adopted_submission(self, name: JobName, execution: Execution, seen: list[SlurmJob]) -> JobIdentity:
         """The identity of what this key started before; a submission whose answer was lost is claimed now."""
-        found = _of(execution, seen)
+        found = jobs_of(execution, seen)
         claim = execution.claim or self._records.claim(name, execution.number, found[0].job_id, tried="start a job")
         if claim == NOBODY:
-            raise self._conflict(name, "another start has taken its place")
+            raise self._closed(name)
         restarts = [job.restarts for job in found if job.job_id == claim] or [max(execution.ended, default=0)]
-        return self._identity(name, execution, claim, restarts=restarts[0])
+        return self._verdicts.identity(name, execution, claim, restarts=restarts[0])
 
     def _check(self, spec: JobSpec, *, tried: str) -> None:
         """Raises Permanent for what can never run."""
@@ -259,76 +247,6 @@ class SlurmScheduler:
         if wrong:
             raise Permanent(wrong, tried=tried, subject=self._subject(spec.name), remedy="Correct the job's command and folder.")
 
-    # looking
-
-    def _judge(self, name: JobName, execution: Execution, seen: list[SlurmJob]) -> JobState | None:
-        """What is known of one execution; None when it never began. Raises Transient when that cannot be told."""
-        found = _of(execution, seen)
-        job = next((job for job in found if job.job_id == execution.claim), found[0] if found and not execution.claim else None)
-        if job is None:
-            return self._judge_forgotten(name, execution)
-        identity = self._identity(name, execution, job.job_id, restarts=job.restarts)
-        match job.phase:
-            case Phase.WAITING:
-                return JobRunning(identity=identity, waiting_for=job.reason or job.state.lower())
-            case Phase.LIVING:
-                return JobRunning(identity=identity)
-            case Phase.UNSURE if silent := self._line.silent_nodes(job.nodes):
-                raise Transient(
-                    f"{', '.join(silent)} does not answer, and the job's processes there may live",
-                    tried="observe a job",
-                    subject=self._subject(name),
-                    remedy='Bring the node back, or cut its power and set it down with a reason that begins with "fenced".',
-                    retry_after_s=10.0,
-                )
-            case _:
-                ended = Ended(job.exit_code, job.ended_s, job.state, "slurmctld")
-                return self._ended(name, execution, identity, ended)
-
-    def _judge_forgotten(self, name: JobName, execution: Execution) -> JobState | None:
-        """slurmctld does not know it, which is no evidence of an end: it forgets ended jobs, and living ones with its state."""
-        if execution.ended:
-            restarts = max(execution.ended)
-            identity = self._identity(name, execution, execution.claim, restarts=restarts)
-            return _job_ended(identity, execution.ended[restarts])
-        if not execution.claim:
-            if time.time() - execution.intent.submitted_s < UNDER_WAY_S:
-                raise Transient("it is just being started", tried="observe a job", subject=self._subject(name), retry_after_s=1.0)
-            return None
-        ended = self._endings.find(name, execution.claim, execution.intent)
-        if ended is None:
-            raise Transient(
-                f"Slurm does not know job {execution.claim} any more, and no record tells its end",
-                tried="observe a job",
-                subject=self._subject(name),
-                remedy="Look on its nodes whether it runs. When it surely does not, as after a power cut, say so: "
-                f"`{Records.saying_that_it_ended(execution)}`. Slurm keeps such records itself with slurmdbd, or with jobcomp/filetxt "
-                "named in the driver's option jobcomp.",
-                retry_after_s=10.0,
-            )
-        return self._ended(name, execution, self._identity(name, execution, execution.claim, restarts=0), ended)
-
-    def _ended(self, name: JobName, execution: Execution, identity: JobIdentity, ended: Ended) -> JobEnded:
-        counts = execution.ended.get(identity.restarts)
-        if counts is None:
-            counts = self._records.end(name, execution.number, identity.restarts, ended, tried="observe a job")
-        return _job_ended(identity, counts)
-
-    def _newest_foreign(self, known: list[Execution], seen: list[SlurmJob]) -> SlurmJob | None:
-        """The newest job of that name that no record speaks of, a living one first.
-
-        Of those that carry the token of other records only the living count: what ended there was never started here.
-        """
-        ours = {job.job_id for execution in known for job in _of(execution, seen)}
-        foreign = [job for job in seen if job.job_id not in ours and not (job.token and job.phase is Phase.OVER)]
-        return max(foreign, key=lambda job: (job.phase is not Phase.OVER, job.submitted_s, int(job.job_id)), default=None)
-
-    def _foreign_state(self, name: JobName, job: SlurmJob) -> JobState:
-        identity = JobIdentity(self._site, name, f"{self._options.cluster}/{job.job_id}", job.submitted_s, job.restarts)
-        if job.phase is Phase.OVER:
-            return _job_ended(identity, Ended(job.exit_code, job.ended_s, job.state, "slurmctld"))
-        return JobRunning(identity=identity, waiting_for=job.reason if job.phase is Phase.WAITING else "")
-
     # ending
 
     def _end(self, name: JobName, *, stamp: Stamp, tried: str, how: Callable[[SlurmJob], None], once: bool) -> None:
@@ -345,7 +263,9 @@ class SlurmScheduler:
             how(job)
             self._records.note(name, execution.number, request, tried=tried)
 
-    def _adopt(self, name: JobName, job: SlurmJob, intent: Intent, known: list[Execution], *, tried: str) -> Execution:
+    def _adopt(self, name: JobName, job: SlurmJob, known: list[Execution], *, tried: str) -> Execution:
+        """A record for a job that was submitted by hand."""
+        intent = Intent(key=f"adopted/{job.job_id}", token="", submitted_s=job.submitted_s)
         number = 1 + max((execution.number for execution in known), default=0)
         counts = self._records.begin(name, number, intent, tried=tried)
         if counts != intent:
@@ -354,9 +274,6 @@ class SlurmScheduler:
         return Execution(number, self._records.folder(name, number), intent, claim, {})
 
     # words
-
-    def _identity(self, name: JobName, execution: Execution, job_id: str, *, restarts: int) -> JobIdentity:
-        return JobIdentity(self._site, name, f"{self._options.cluster}/{job_id}", execution.intent.submitted_s, restarts)
 
     def _subject(self, name: JobName) -> str:
         return f"job {name} at site {self._site}"
@@ -367,24 +284,3 @@ class SlurmScheduler:
 
     def _not_found(self, name: JobName, tried: str) -> PortError:
         return NotFound("it was never started here", tried=tried, subject=self._subject(name), remedy="Check the name of the job.")
-
-
-def _of(execution: Execution, seen: list[SlurmJob]) -> list[SlurmJob]:
-    """Slurm's jobs of an execution, the one that counts first: by the token, or by id and time for one that was submitted by hand."""
-    intent = execution.intent
-    if intent.token:
-        found = [job for job in seen if job.token == intent.token]
-    else:
-        found = [job for job in seen if job.job_id == execution.claim and _same_time(job, intent.submitted_s)]
-    return sorted(found, key=lambda job: (job.job_id != execution.claim, int(job.job_id)))
-
-
-def _same_time(job: SlurmJob, submitted_s: float) -> bool:
-    """A requeue moves the time of submission."""
-    return job.submitted_s >= submitted_s if job.restarts else job.submitted_s == submitted_s
-
-
-def _job_ended(identity: JobIdentity, ended: Ended) -> JobEnded:
-    # Two clocks: what is submitted now cannot have ended before.
-    ended_s = max(ended.ended_s, identity.submitted_s) if ended.ended_s is not None else None
-    return JobEnded(identity=identity, exit_code=ended.exit_code, ended_s=ended_s)
