@@ -5,22 +5,48 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from bridgehead.kernel.ids import JobName, SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import JobName, ServiceId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.equipment import Node, NodeId
-from bridgehead.model.estate import Dataset, DatasetId, Estate, Grace, Link, LinkId, ObjectiveId, Site, Workload, WorkloadKind
+from bridgehead.model.estate import (
+    Connection,
+    Dataset,
+    DatasetId,
+    Estate,
+    Grace,
+    Link,
+    LinkId,
+    ObjectiveId,
+    Service,
+    Site,
+    Workload,
+    WorkloadKind,
+)
 from bridgehead.model.objective import Objective, needs_of
 from bridgehead.ports.training import TrainerState
-from bridgehead.recovery.watch.facts import CopyPoint, DrillPoint, Facts, Point, Sighted, TrainerFacts, VaultFacts, at
+from bridgehead.recovery.watch.facts import (
+    CopyPoint,
+    DrillPoint,
+    Facts,
+    JobFacts,
+    Point,
+    ServiceFacts,
+    Sighted,
+    TrainerFacts,
+    VaultFacts,
+    at,
+)
 from bridgehead.recovery.watch.liveness import Limits, Look, Sight, SiteClock, SiteVerdict, advance, site_verdict
-from bridgehead.recovery.watch.scene import Protected, Scene
+from bridgehead.recovery.watch.scene import Credential, Protected, Scene
 
 A, B, LM = SiteId("site-a"), SiteId("site-b"), WorkloadId("lm")
 NOW_S = 1_800_000_000.0
 RPO_S, RTO_S = 7200.0, 14_400.0
 FIRMWARE = {"driver": "550.54", "cuda": "12.4", "nccl": "2.21"}
 STEP_S = 1.0
+HOUR_S = 3600.0
+CHAT, WITNESS, OBJECTIVE = WorkloadId("chat"), SiteId("witness"), ObjectiveId("training")
 
 
 def point(step: int, *, age_s: float, site: SiteId = A) -> Point:
@@ -47,7 +73,7 @@ def estate(**changes: Any) -> Estate:
         for name, carrier, duct in (("north", "Nordlys", "duct-1"), ("south", "Arcnet", "duct-2"))
     )
     made = Estate(name="two", sites=(Site(id=A, nodes=nodes), Site(id=B, nodes=nodes)), links=links, workloads=(work,))
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def alive(site: SiteId) -> SiteVerdict:
@@ -89,12 +115,58 @@ def scene(seen: Facts | None = None, *, of: Estate | None = None, **changes: Any
         now_s=NOW_S,
         declared_s=NOW_S - 1000,
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def dataset(name: str, site: SiteId = A) -> Dataset:
     """A data set of the estate."""
     return Dataset(id=DatasetId(name), site=site, size_bytes=10**12)
+
+
+def full() -> Scene:
+    """A scene with every kind of finding, all green: a training with data, a served model, a witness, a certificate."""
+    base = estate()
+    training = replace(base.workloads[0], datasets=("corpus",))
+    serves = Workload(id=CHAT, kind=WorkloadKind.INFERENCE, site=A, gpu_model="H100", warm_up_s=30.0, priority=1, objective=OBJECTIVE)
+    service = Service(id=ServiceId("chat"), sites=(A, B), workload=CHAT, serving=Connection("httpserving", {}), objective=OBJECTIVE)
+    nodes = tuple(replace(node, gpus=16) for node in base.sites[0].nodes)
+    sites = tuple(replace(site, nodes=nodes, connections=replace(site.connections, vault=Connection("localfs", {}))) for site in base.sites)
+    whole = replace(base, sites=sites, workloads=(training, serves), services=(service,), datasets=(dataset("corpus"),))
+    given = scene(of=replace(whole, workloads=(training,)), credentials=(Credential("/etc/x.pem", "vault", NOW_S + 90 * 86_400),))
+    model = point(1, age_s=5 * HOUR_S)
+    kept = VaultFacts(points=(model,), usable=1, epoch=1, holder=A)
+    drill = DrillPoint(model.id, NOW_S - 86_400, 5.0, True, "")
+    copied = replace(kept, copies=(CopyPoint(model, NOW_S - 4 * HOUR_S),), drill=drill, bytes_per_s=1e9, speed_s=NOW_S - 86_400)
+    vaults = {at(CHAT, A): kept, at(CHAT, B): copied, at("corpus", B): copied}
+    chat = Protected(serves, A, B, objective="training", rpo_s=RPO_S, rto_s=4 * HOUR_S, services=(service.id,))
+    seen = given.facts
+    seen = replace(
+        seen,
+        vaults={**seen.vaults, **{key: Sighted(value, NOW_S) for key, value in vaults.items()}},
+        services={at("chat", site): Sighted(ServiceFacts(True, model.id, 50), NOW_S) for site in (A, B)},
+        jobs={at("lm", A): Sighted(JobFacts("running"), NOW_S)},
+        witness=Sighted(True, NOW_S),
+    )
+    needs = needs_of(whole, (Objective(OBJECTIVE, rpo_s=RPO_S, rto_s=4 * HOUR_S, covers=("corpus",)),))
+    return replace(given, estate=whole, protected=(*given.protected, chat), needs=needs, facts=seen, witness=WITNESS)
+
+
+def with_vault(given: Scene, workload: str, site: SiteId, **changes: Any) -> Scene:
+    """It with another content of one vault."""
+    key = at(workload, site)
+    known = given.facts.vaults[key].value
+    assert known is not None
+    return replace(
+        given,
+        facts=replace(given.facts, vaults={**given.facts.vaults, key: Sighted(replace(known, **changes), NOW_S)}),
+    )
+
+
+def with_trainer(given: Scene, **changes: Any) -> Scene:
+    """It with another report of the trainer."""
+    known = given.facts.trainers[at(LM, A)].value
+    assert known is not None
+    return replace(given, facts=replace(given.facts, trainers={at(LM, A): Sighted(replace(known, **changes), NOW_S)}))
 
 
 FILES = """estate: two

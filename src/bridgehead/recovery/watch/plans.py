@@ -203,9 +203,7 @@ def fences(scene: Scene) -> Iterator[WatchFinding]:
         here, there = found
         newest = max(found, key=lambda known: known.epoch)
         if newest.epoch and not newest.holder:
-            yield draft.unknown(
-                f"whom epoch {newest.epoch} belongs to is not known", measurement="read the newest fence in its vault"
-            )
+            yield draft.unknown(f"whom epoch {newest.epoch} belongs to is not known", measurement="read the newest fence in its vault")
             continue
         if newest.holder and newest.holder != one.home:
             yield draft.fails(f"epoch {newest.epoch} belongs to {newest.holder}: nothing that {one.home} writes counts")
