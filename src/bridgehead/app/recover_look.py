@@ -22,6 +22,11 @@ from bridgehead.recovery.registers import voters
 from bridgehead.recovery.steps import Case
 
 LOOKERS = 16
+UNSEEN = "its proxy does not answer, so where it is cannot be told"
+
+
+Remembered = dict[tuple[WorkloadId, SiteId], LastSeen]
+"""The newest reports of trainers, by workload and site."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -37,7 +42,7 @@ def look(
     *,
     site: SiteId,
     only: Sequence[WorkloadId] = (),
-    remembered: dict[WorkloadId, LastSeen] | None = None,
+    remembered: Remembered | None = None,
 ) -> Seen:
     """What is at ``site`` now.
 
@@ -54,7 +59,7 @@ def look(
         places = list(pool.map(partial(_place, ports, recovery), wanted))
         here = [one for one, place in zip(wanted, places, strict=True) if place == site]
         cases = tuple(pool.map(partial(_case, ports, recovery, site, remembered or {}), here))
-    away = {one.id: f"it is at {place}" for one, place in zip(wanted, places, strict=True) if place != site}
+    away = {one.id: f"it is at {place}" if place else UNSEEN for one, place in zip(wanted, places, strict=True) if place != site}
     return Seen(cases, away)
 
 
@@ -65,16 +70,17 @@ def signs_of_life(ports: Switchboard, site: SiteId, cases: Iterable[Case]) -> li
         return [sign for sign in pool.map(partial(sign_of_life, ports, site), watched) if sign]
 
 
-def remembered_trainers(home: Path) -> dict[WorkloadId, LastSeen]:
-    """What observers of this home saw last of trainers: the newest report of each, whichever observer has it."""
+def remembered_trainers(home: Path) -> Remembered:
+    """What observers of this home saw last of trainers at each site: the newest report of each, whichever observer has it."""
     from bridgehead.app.watch_memory import MemoryFolder
 
-    found: dict[WorkloadId, LastSeen] = {}
+    found: Remembered = {}
     for file in sorted((home / "watch").glob("*/*/memory.json")):
         for key, seen in MemoryFolder(file.parent, alone=False).read().facts.trainers.items():
-            name, value = WorkloadId(key.rpartition("@")[0]), seen.value
-            if value is not None and (name not in found or found[name].reported_s < value.reported_s):
-                found[name] = LastSeen(value.step, value.step_ended_s, value.reported_s, final=False)
+            workload, _, site = key.rpartition("@")
+            which, value = (WorkloadId(workload), SiteId(site)), seen.value
+            if value is not None and (which not in found or found[which].reported_s < value.reported_s):
+                found[which] = LastSeen(value.step, value.step_ended_s, value.reported_s, final=False)
     return found
 
 
@@ -98,8 +104,8 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> BridgeheadError:
     )
 
 
-def _place(ports: Switchboard, recovery: Recovery, one: Protected) -> SiteId:
-    """Where it is: by its fence, by its traffic, by its job; where nothing can be seen, at home."""
+def _place(ports: Switchboard, recovery: Recovery, one: Protected) -> SiteId | None:
+    """Where it is: by its fence, by its traffic, by its job; None when its proxy cannot be read."""
     if one.computes:
         fence = fence_in_force(one.id, voters=voters(ports.vaults, recovery.voters)).fence
         return fence.holder if fence is not None else one.home
@@ -108,7 +114,7 @@ def _place(ports: Switchboard, recovery: Recovery, one: Protected) -> SiteId:
             weights = ports.traffic(one.service).read(one.service)
             return one.refuge if weights.get(one.refuge, 0) > weights.get(one.home, 0) else one.home
     except PortError:
-        return one.home
+        return None
     return one.refuge if not _runs(ports, one, one.home) and _runs(ports, one, one.refuge) else one.home
 
 
@@ -119,12 +125,13 @@ def _runs(ports: Switchboard, one: Protected, site: SiteId) -> bool:
         return False
 
 
-def _case(ports: Switchboard, recovery: Recovery, site: SiteId, remembered: dict[WorkloadId, LastSeen], one: Protected) -> Case:
+def _case(ports: Switchboard, recovery: Recovery, site: SiteId, remembered: Remembered, one: Protected) -> Case:
     target = one.refuge if site == one.home else one.home
     last = last_seen(ports, site, one.job(site).name) if one.computes else None
-    if last is None and one.id in remembered:
-        last = remembered[one.id]
-    point = _newest(ports, one.served, target)
+    if last is None:
+        last = remembered.get((one.id, site))
+    # Not caught for what computes: a target whose vault does not answer is not one that holds nothing.
+    point = ports.vaults.newest(one.id, site=target) if one.computes else _newest_if_seen(ports, one.served, target)
     model = None if one.computes else (one.snapshot or _served(ports, one, site) or (point.id if point is not None else None))
     have = (point is not None) if model is None else _holds(ports, model, target)
     origin, better = (None, None) if have and not recovery.archives else _elsewhere(ports, recovery, one, target, model, point)
@@ -132,7 +139,8 @@ def _case(ports: Switchboard, recovery: Recovery, site: SiteId, remembered: dict
         point = better
     if model is None and not one.computes and better is not None:
         model = better.id
-    case = Case(one, site, target, point=point, last=last, model=model, copy_from=origin, gated=_counted(ports, one))
+    gated, saved = _counted(ports, one), _saved(ports, one, site)
+    case = Case(one, site, target, point=point, last=last, model=model, copy_from=origin, gated=gated, saved=saved)
     if model is None and any("{snapshot}" in word for word in one.job(target).command):
         raise BridgeheadError(
             ErrorCode.BAD_INPUT,
@@ -144,9 +152,19 @@ def _case(ports: Switchboard, recovery: Recovery, site: SiteId, remembered: dict
     return case
 
 
-def _newest(ports: Switchboard, workload: WorkloadId, site: SiteId) -> SnapshotInfo | None:
+def _newest_if_seen(ports: Switchboard, workload: WorkloadId, site: SiteId) -> SnapshotInfo | None:
+    """For what is only a further chance: an archive that does not answer has nothing for us."""
     try:
         return ports.vaults.newest(workload, site=site)
+    except PortError:
+        return None
+
+
+def _saved(ports: Switchboard, one: Protected, site: SiteId) -> bool | None:
+    if not one.computes:
+        return None
+    try:
+        return ports.vaults.newest(one.id, site=site) is not None
     except PortError:
         return None
 
@@ -179,17 +197,17 @@ def _elsewhere(
             if not _holds(ports, model, target) and _holds(ports, model, archive):
                 return archive, None
             continue
-        info = _newest(ports, one.served, archive)
+        info = _newest_if_seen(ports, one.served, archive)
         if info is not None and info.step > step:
             best, step = (archive, info), info.step
     return best
 
 
 def _counted(ports: Switchboard, one: Protected) -> bool:
-    """Whether its service has counters now."""
+    """Whether its service has counters now. When they cannot be read it has: its gates wait for them."""
     if one.service is None:
         return False
     try:
         return bool(ports.metrics.read(one.service, one.home).counters or ports.metrics.read(one.service, one.refuge).counters)
     except PortError:
-        return False
+        return True

@@ -9,10 +9,11 @@ import msgspec
 from bridgehead.app.runs import mode_word
 from bridgehead.kernel.ids import RunId, StepId, WorkloadId
 from bridgehead.model.runbook import ActionStep
-from bridgehead.recovery.actions.losing import MeasureLoss
+from bridgehead.recovery.actions.losing import ConfirmLoss, MeasureLoss
 from bridgehead.recovery.actions.milestones import Milestone, ReachMilestone
 from bridgehead.recovery.actions.promotion import PromoteStandby
 from bridgehead.recovery.actions.replication import Precopy, Replicate
+from bridgehead.recovery.actions.takeover import TakeOver
 from bridgehead.recovery.actions.training import ReleaseTarget
 from bridgehead.recovery.loss import Loss, Losses
 from bridgehead.runbook import state as st
@@ -60,12 +61,11 @@ def outcome_of(state: st.RunState, *, head: str, stated: Losses | None = None) -
 
     Args:
         head: hash of its newest entry.
-        stated: what was said before; it holds until the run itself knows better.
+        stated: what was said before; it holds until the run itself knows better. Without it what is not measured yet is unknown.
     """
     done = _done(state)
-    losses = tuple(msgspec.convert(evidence["loss"], Loss) for evidence in done.get(PromoteStandby.name, {}).values())
     released = done.get(ReleaseTarget.name, {})
-    known = Losses(losses) if losses or stated is None else stated
+    known = _losses(state, done, stated)
     milestones = {milestone.value: _reached(done, milestone, state) for milestone in Milestone}
     serving = milestones[Milestone.SERVING.value]
     stood = [evidence.get("lost_compute_s") for evidence in released.values()]
@@ -89,6 +89,17 @@ def outcome_of(state: st.RunState, *, head: str, stated: Losses | None = None) -
         moved_bytes=sum(one.get("sent_bytes", 0) for name in (Precopy.name, Replicate.name) for one in done.get(name, {}).values()),
         ledger_head=head,
     )
+
+
+def _losses(state: st.RunState, done: dict[str, dict[StepId, dict[str, Any]]], stated: Losses | None) -> Losses:
+    """Of every workload that a failover takes over: measured, else as it was stated, else unknown: never nothing for want of a word."""
+    planned = [step for step in state.plan.runbook.steps if isinstance(step, ActionStep)]
+    if not any(step.action == ConfirmLoss.name for step in planned):
+        return stated or Losses(())
+    measured = [msgspec.convert(evidence["loss"], Loss) for evidence in done.get(PromoteStandby.name, {}).values()]
+    best = {one.workload: one for one in (*(stated.each if stated else ()), *measured)}
+    taken = [WorkloadId(str(step.params["workload"])) for step in planned if step.action == TakeOver.name]
+    return Losses(tuple(best.get(one) or Loss(one, None, None, None, None, None, 0, exact=False) for one in taken))
 
 
 def is_serving(state: st.RunState) -> bool:

@@ -148,6 +148,7 @@ def _done(place: Home, here: Setting, proposal: Proposal, ways: Ways) -> int:
     if ways.plan_only:
         return _show_plan(proposal, json=ways.json)
     print(proposal.text, file=sys.stderr)
+    _say_left_out(proposal)
     run = recover.open_proposal(place, here, proposal, name=ways.name, by=ways.by)
     if here.recovery.approvers is not None and not ways.approve:
         people = ", ".join(here.recovery.approvers.people)
@@ -187,9 +188,13 @@ def _show_plan(proposal: Proposal, *, json: bool) -> int:
         return ExitCode.DONE
     print(text, end="")
     print(proposal.text, file=sys.stderr)
+    _say_left_out(proposal)
+    return ExitCode.DONE
+
+
+def _say_left_out(proposal: Proposal) -> None:
     for workload, why in proposal.left_out.items():
         print(f"left out: {workload}: {why}", file=sys.stderr)
-    return ExitCode.DONE
 
 
 def _drive(place: Home, here: Setting, run: RunId, ways: Ways, *, losses: Losses | None) -> int:

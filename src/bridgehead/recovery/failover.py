@@ -1,8 +1,9 @@
 """Failover: the runbook by which workloads of a lost site go on at the other one (design rules 7 to 10; R11, R14; J05 to J08; ADR 18).
 
-Look once more, ask, then for each workload: fence at a majority, promote the last proved point, start, ramp its traffic. The first
-milestone (serving) stops the clock; then the runbook waits for the lost site, closes it, ends what still runs there, measures the real
-loss, and protects in the new direction. Nothing is taken back by a rollback: the way back is a failback, which loses nothing.
+Look once more, ask, look again (an answer may take hours), then for each workload: fence at a majority, promote the last proved point,
+start, ramp its traffic. The first milestone (serving) stops the clock; then the runbook waits for the lost site, closes it, ends what
+still runs there, measures the real loss, and protects in the new direction. Nothing is taken back by a rollback: the way back is a
+failback, which loses nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from bridgehead.recovery.actions.milestones import Milestone, MilestoneParams, R
 from bridgehead.recovery.actions.promotion import PromoteParams, PromoteStandby
 from bridgehead.recovery.actions.proving import ProveNewest, ProveParams
 from bridgehead.recovery.actions.ramping import RampParams, RampTraffic
-from bridgehead.recovery.actions.replication import Precopy, PrecopyParams, Replicate, ReplicateParams
 from bridgehead.recovery.actions.running import EnsureJob, EnsureParams
 from bridgehead.recovery.actions.takeover import TakeOver, TakeOverParams
 from bridgehead.recovery.actions.training import Standby, StandbyParams
 from bridgehead.recovery.loss import Loss, Losses, loss_of
-from bridgehead.recovery.order import lanes, needed, ordered
-from bridgehead.recovery.protection import CONFIRM, SERVING, protection
+from bridgehead.recovery.order import needed, ordered
+from bridgehead.recovery.protection import CONFIRM, CONFIRM_AGAIN, SERVING, protection
+from bridgehead.recovery.restoring import limits_of, restores
 from bridgehead.recovery.steps import LONG_PAUSE_S, Case, Maker, percent
 
 STAYS = "what was taken over stays: the way back is a failback, which loses nothing"
@@ -73,26 +74,29 @@ def failover_runbook(plan: Failover) -> Runbook:
         )
     ]
     text = f"Fail over from {plan.lost}. LOST if you approve:\n{plan.losses.text}\n{plan.radius}"
-    steps += maker.approval(text, needs=[CONFIRM], title=f"approve the failover from {plan.lost}")
-    begin = steps[-1].id
+    asked = maker.approval(text, needs=[CONFIRM], title=f"approve the failover from {plan.lost}")
+    begin = CONFIRM
+    if asked:
+        # Between the question and the answer the site may have come back.
+        begin = CONFIRM_AGAIN
+        title = f"see whether {plan.lost} is still lost"
+        again = maker.step(begin, ConfirmLoss.name, look, needs=[asked[-1].id], title=title, on_failure=OnFailure.ROLLBACK)
+        steps += [*asked, again]
     order = ordered(case.workload for case in plan.cases)
     by_name = {case.id: case for case in plan.cases}
-    fetched = [(one.id, one.restore_bytes or 0) for one in order if by_name[one.id].copy_from is not None]
-    after = lanes(fetched, streams=plan.recovery.streams)
+    steps += restores(maker, plan.cases, begin=begin)
     for one in order:
         case = by_name[one.id]
         waits = [by_name[need].step("ready") for need in needed(one, order)]
-        restored = [begin]
-        if case.copy_from is not None:
-            queue = [by_name[after[one.id]].step("fetch")] if one.id in after else []
-            steps.append(_fetch(maker, case, case.copy_from, needs=[begin, *queue]))
-            restored = [case.step("fetch")]
-        steps += _recovered(maker, plan, case, restored=restored, waits=waits)
+        restored = [begin] if case.copy_from is None else [case.step("fetch")]
+        steps += _recovered(maker, plan, case, begin, restored=restored, waits=waits)
     sites = {case.target for case in plan.cases}
     for site in sorted(sites):
         steps.append(_serving(maker, plan, site, needs=[case.step("ready") for case in plan.cases], many=len(sites) > 1))
-    steps += protection(maker, plan.lost, plan.cases, after=[step.id for step in steps[-len(sites) :]], points=True, since_s=plan.lost_s)
-    return Runbook(plan.name, tuple(steps), description=plan.radius, pause_expires_s=LONG_PAUSE_S)
+    steps += protection(
+        maker, plan.lost, plan.cases, after=[step.id for step in steps[-len(sites) :]], confirmed=begin, since_s=plan.lost_s
+    )
+    return Runbook(plan.name, tuple(steps), description=plan.radius, pause_expires_s=LONG_PAUSE_S, limits=limits_of(maker, plan.cases))
 
 
 def _loss(case: Case, lost_s: float) -> Loss:
@@ -103,20 +107,10 @@ def _watched(case: Case) -> Watched:
     return Watched(case.workload.job(case.source).name, trains=case.id if case.trains else None, serves=case.service)
 
 
-def _fetch(maker: Maker, case: Case, origin: SiteId, *, needs: list[StepId]) -> Step:
-    """What the recovery site does not hold comes from another vault, over a line that is shared with other restores."""
-    title = f"fetch {case.workload.served} from {origin}"
-    if case.model is not None:
-        params: msgspec.Struct = ReplicateParams(case.workload.served, origin, case.target, snapshot=case.model)
-        return maker.step(case.step("fetch"), Replicate.name, params, needs=needs, title=title, deadline_s=maker.deadlines.copy_s)
-    params = PrecopyParams(case.workload.served, origin, case.target)
-    return maker.step(case.step("fetch"), Precopy.name, params, needs=needs, title=title, deadline_s=maker.deadlines.copy_s)
-
-
-def _recovered(maker: Maker, plan: Failover, case: Case, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:
+def _recovered(maker: Maker, plan: Failover, case: Case, begin: StepId, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:
     """The steps of one workload; the last one is ``ready-<workload>``."""
     if case.workload.computes:
-        return _computing(maker, plan, case, restored=restored, waits=waits)
+        return _computing(maker, case, begin, restored=restored, waits=waits)
     job = case.spec(case.target)
     ready, title = case.step("ready"), f"{case.id} works at {case.target}"
     ensure = EnsureParams(case.target, job, service=case.service, snapshot=case.model)
@@ -136,24 +130,26 @@ def _recovered(maker: Maker, plan: Failover, case: Case, *, restored: list[StepI
     ]
 
 
-def _computing(maker: Maker, plan: Failover, case: Case, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:
+def _computing(maker: Maker, case: Case, begin: StepId, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:
+    """``begin`` is the step that saw last what the source did."""
     prove, fence, standby, ready = (case.step(name) for name in ("prove", "fence", "standby", "ready"))
     restore_s = maker.deadlines.restore_s
     proved = case.trains or case.point is not None or case.copy_from is not None
     take = TakeOverParams(case.id, case.target, case.source, maker.recovery.voters, of=prove if proved else None)
     steps: list[Step] = []
     if proved:
-        point = ProveParams(case.id, case.target)
+        promised = case.point.step if case.point is not None and maker.recovery.approvers is not None else 0
+        point = ProveParams(case.id, case.target, at_least_step=promised)
         title = f"newest usable snapshot of {case.id}, read back"
         steps.append(maker.step(prove, ProveNewest.name, point, needs=restored, title=title, deadline_s=restore_s))
-    needs = [CONFIRM, *restored, *([prove] if proved else [])]
+    needs = [begin, *restored, *([prove] if proved else [])]
     steps.append(maker.step(fence, TakeOver.name, take, needs=needs, title=f"fence: {case.target} is the only writer of {case.id}"))
     if not case.trains:
         ensure = EnsureParams(case.target, case.spec(case.target))
         title = f"{case.id} runs at {case.target}"
         return [*steps, maker.step(ready, EnsureJob.name, ensure, needs=[fence, *waits], title=title, deadline_s=restore_s)]
     warm = StandbyParams(case.id, case.target, case.spec(case.target, standby=True))
-    promote = PromoteParams(case.id, case.target, case.workload.job(case.target).name, prove, CONFIRM, case.workload.gpus)
+    promote = PromoteParams(case.id, case.target, case.workload.job(case.target).name, prove, begin, case.workload.gpus)
     return [
         *steps,
         maker.step(standby, Standby.name, warm, needs=[fence, *waits], title=f"restore {case.id}, in standby", deadline_s=restore_s),
@@ -161,7 +157,7 @@ def _computing(maker: Maker, plan: Failover, case: Case, *, restored: list[StepI
             ready,
             PromoteStandby.name,
             promote,
-            needs=[CONFIRM, prove, fence, standby],
+            needs=[begin, prove, fence, standby],
             title=f"{case.id} computes a new step",
             deadline_s=restore_s,
         ),

@@ -121,7 +121,8 @@ def loss_of(workload: WorkloadId, *, point: SnapshotInfo | None, last: LastSeen 
     if last is None:
         return Loss(workload, point.id, point.step, None, None, max(0.0, lost_s - point.created_s), gpus, exact=False)
     steps = max(0, last.step - point.step)
-    if not last.final:
+    if not last.final or (steps and not last.step_ended_s):
+        # A report without the time of its step, as of a trainer that has only restored, does not tell for how long it computed.
         return Loss(workload, point.id, point.step, last.step, steps, max(0.0, lost_s - point.created_s), gpus, exact=False)
     seconds = max(0.0, last.step_ended_s - point.created_s) if steps else 0.0
     return Loss(workload, point.id, point.step, last.step, steps, seconds, gpus, exact=True)

@@ -26,7 +26,7 @@ from bridgehead.recovery.actions.training import Hold, HoldParams, ReleaseParams
 from bridgehead.recovery.order import needed, ordered
 from bridgehead.recovery.protection import PROTECTED, SERVING, protection
 from bridgehead.recovery.runbooks import COPIES_ARE_HARMLESS, CanaryRules
-from bridgehead.recovery.steps import Case, Maker, percent
+from bridgehead.recovery.steps import LONG_PAUSE_S, Case, Maker, percent
 
 READY = StepId("ready")
 NOTHING_CHANGED = "a proof changes nothing"
@@ -55,9 +55,11 @@ class Move(msgspec.Struct, frozen=True):
     def radius(self) -> str:
         """What is affected if it is done, and if it fails."""
         names = ", ".join(case.id for case in self.cases)
+        again = ", ".join(case.id for case in self.cases if case.workload.kind is WorkloadKind.BATCH and not case.may_have_saved)
+        begins = f" Nothing is saved of {again}: it begins from the beginning." if again else ""
         return (
             f"Goes from {self.source} to {self.target}: {names}. Nothing is lost: trainings stand still from their final checkpoint until "
-            "they are released. If a step fails, everything is put back in reverse order."
+            f"they are released.{begins} If a step fails, everything is put back in reverse order."
         )
 
 
@@ -70,7 +72,7 @@ def move_runbook(plan: Move) -> Runbook:
         # Waiting for a person is better than taking a proof back; nothing here changes what runs.
         careful = Maker(plan.recovery, kept=NOTHING_CHANGED, on_failure=OnFailure.FREEZE)
         before = [msgspec.structs.replace(case, source=plan.target, target=plan.source) for case in plan.cases]
-        first = protection(careful, plan.target, before, after=[], points=False, since_s=plan.since_s)[:-1]
+        first = protection(careful, plan.target, before, after=[], confirmed=None, since_s=plan.since_s)[:-1]
         steps += first
         begin = [step.id for step in first]
     order = ordered(case.workload for case in plan.cases)
@@ -88,7 +90,8 @@ def move_runbook(plan: Move) -> Runbook:
         waits = [by_name[need].step("ready") for need in needed(one, order)]
         steps += _gone_over(maker, plan, by_name[one.id], needs=[*before_all, *waits])
     steps += _milestones(maker, plan)
-    return Runbook(plan.name, tuple(steps), description=plan.radius)
+    # A move is not taken back because the people who have to look at a step that failed come on Monday.
+    return Runbook(plan.name, tuple(steps), description=plan.radius, pause_expires_s=LONG_PAUSE_S)
 
 
 def _prepared(maker: Maker, case: Case, *, needs: Sequence[StepId]) -> list[Step]:
@@ -128,14 +131,7 @@ def _gone_over(maker: Maker, plan: Move, case: Case, *, needs: Sequence[StepId])
     stop = StopJobParams(case.source, restart.name, restart, restart.grace_s)
     ready = case.step("ready")
     if case.workload.kind is WorkloadKind.BATCH:
-        fence, ended = case.step("fence"), case.step("stop")
-        take = TakeOverParams(case.id, case.target, case.source, maker.recovery.voters)
-        ensure = EnsureParams(case.target, case.spec(case.target))
-        return [
-            maker.step(ended, StopJob.name, stop, needs=needs, title=f"stop {case.id} at {case.source}"),
-            maker.step(fence, TakeOver.name, take, needs=[ended], title=f"fence: {case.id} belongs to {case.target}"),
-            maker.step(ready, EnsureJob.name, ensure, needs=[fence], title=f"{case.id} runs at {case.target}"),
-        ]
+        return _batch(maker, case, maker.step(case.step("stop"), StopJob.name, stop, needs=needs, title=f"stop {case.id} at {case.source}"))
     if case.service is None:
         ensure = EnsureParams(case.target, case.spec(case.target))
         return [
@@ -171,6 +167,25 @@ def _training(maker: Maker, case: Case, *, needs: Sequence[StepId]) -> list[Step
         maker.step(fence, TakeOver.name, take, needs=[hold, last], title=f"fence: {target} is the only writer of {case.id}"),
         maker.step(ready, ReleaseTarget.name, release, needs=[fence, hold, case.step("standby")], title=f"{case.id} goes on at {target}"),
         maker.step(stop, StopJob.name, end, needs=[ready], title=f"stop the held trainer at {source}"),
+    ]
+
+
+def _batch(maker: Maker, case: Case, stopped: Step) -> list[Step]:
+    """It stops, what it saved last travels and goes on to count behind the fence, and it begins again at the target."""
+    fence, ready, last = case.step("fence"), case.step("ready"), case.step("final-copy")
+    take = TakeOverParams(case.id, case.target, case.source, maker.recovery.voters, of=last if case.may_have_saved else None)
+    ensure = EnsureParams(case.target, case.spec(case.target))
+    copied: list[Step] = []
+    if case.may_have_saved:
+        copy = PrecopyParams(case.id, case.source, case.target)
+        copied = [_copy(maker, last, Precopy.name, copy, needs=[stopped.id], title=f"copy what {case.id} saved last")]
+    return [
+        stopped,
+        *copied,
+        maker.step(
+            fence, TakeOver.name, take, needs=[step.id for step in (stopped, *copied)], title=f"fence: {case.id} belongs to {case.target}"
+        ),
+        maker.step(ready, EnsureJob.name, ensure, needs=[fence], title=f"{case.id} runs at {case.target}"),
     ]
 
 

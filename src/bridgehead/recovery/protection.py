@@ -18,7 +18,8 @@ from bridgehead.recovery.actions.takeover import CloseParams, CloseSite
 from bridgehead.recovery.runbooks import COPIES_ARE_HARMLESS
 from bridgehead.recovery.steps import LONG_PAUSE_S, Case, Maker
 
-CONFIRM, SERVING, PROTECTED = StepId("confirm"), StepId("serving"), StepId("protected")
+CONFIRM, CONFIRM_AGAIN = StepId("confirm"), StepId("confirm-again")
+SERVING, PROTECTED = StepId("serving"), StepId("protected")
 CLOSED, CLEARED = StepId("close"), StepId("clear")
 DECIDED = "what a majority decided stays decided, and a zombie stays ended"
 
@@ -42,22 +43,23 @@ class Protection(msgspec.Struct, frozen=True):
 def protect_runbook(plan: Protection) -> Runbook:
     """``recover protect``: ends with the milestone *protected*."""
     maker = Maker(plan.recovery, kept=DECIDED, on_failure=OnFailure.FREEZE)
-    steps = protection(maker, plan.returned, plan.cases, after=[], points=False, since_s=plan.since_s)
+    steps = protection(maker, plan.returned, plan.cases, after=[], confirmed=None, since_s=plan.since_s)
     names = ", ".join(case.id for case in plan.cases)
     description = f"Close and clean {plan.returned}; protect {names} in the new direction. What runs is not touched."
     return Runbook(plan.name, tuple(steps), description=description, pause_expires_s=LONG_PAUSE_S)
 
 
 def protection(
-    maker: Maker, returned: SiteId, cases: Sequence[Case], *, after: Sequence[StepId], points: bool, since_s: float = 0.0
+    maker: Maker, returned: SiteId, cases: Sequence[Case], *, after: Sequence[StepId], confirmed: StepId | None, since_s: float = 0.0
 ) -> list[Step]:
     """The steps, the last of which is the milestone.
 
     Args:
         after: what must be done before.
-        points: the runbook has a step ``prove-<workload>`` for each that computes, so that the real loss can be measured.
+        confirmed: the step that saw last what the lost site did; the runbook has a step ``prove-<workload>`` for each that computes,
+            too, so that the real loss can be measured. None: there is no loss to be measured.
     """
-    steps = closing(maker, returned, cases, after=after, points=points)
+    steps = closing(maker, returned, cases, after=after, confirmed=confirmed)
     probes: list[StepId] = []
     for case in _vaults_of(cases):
         seeded = _seeded(maker, case, returned)
@@ -69,7 +71,7 @@ def protection(
     return steps
 
 
-def closing(maker: Maker, returned: SiteId, cases: Sequence[Case], *, after: Sequence[StepId], points: bool) -> list[Step]:
+def closing(maker: Maker, returned: SiteId, cases: Sequence[Case], *, after: Sequence[StepId], confirmed: StepId | None) -> list[Step]:
     """The returned site gets the fences, then its zombies are ended, then what they did is looked at."""
     writers = tuple(case.id for case in cases if case.workload.computes)
     return_s = maker.deadlines.return_s
@@ -105,13 +107,13 @@ def closing(maker: Maker, returned: SiteId, cases: Sequence[Case], *, after: Seq
             kept=DECIDED,
         ),
     ]
-    for case in cases if points else ():
-        if case.trains:
+    for case in cases:
+        if confirmed is not None and case.trains:
             job = case.workload.job(returned).name
-            prove, fence, confirm = case.step("prove"), case.step("fence"), CONFIRM
-            measure = MeasureLossParams(case.id, returned, job, prove, fence, confirm)
+            prove, fence = case.step("prove"), case.step("fence")
+            measure = MeasureLossParams(case.id, returned, job, prove, fence, confirmed)
             title = f"what {case.id} really lost"
-            needs = [CLEARED, prove, fence, confirm]
+            needs = [CLEARED, prove, fence, confirmed]
             steps.append(maker.step(case.step("measure"), MeasureLoss.name, measure, needs=needs, title=title, deadline_s=return_s))
     return steps
 

@@ -30,6 +30,7 @@ class Case(msgspec.Struct, frozen=True):
         model: the snapshot that is served.
         copy_from: a site whose vault holds what the target's does not; None when nothing has to be fetched.
         gated: whether its service has counters by which a gate can judge.
+        saved: whether the source's vault holds snapshots of it; None: not known.
     """
 
     workload: Protected
@@ -40,6 +41,12 @@ class Case(msgspec.Struct, frozen=True):
     model: SnapshotId | None = None
     copy_from: SiteId | None = None
     gated: bool = False
+    saved: bool | None = None
+
+    @property
+    def may_have_saved(self) -> bool:
+        """Unless its vault was seen to hold nothing of it, what it saved has to come along."""
+        return self.saved is not False
 
     @property
     def id(self) -> WorkloadId:

@@ -99,6 +99,7 @@ class Trainer:
     def start_running(self) -> None:
         """Be in full swing, as one that has run for long."""
         self._desk.enter(self.plan.job, self)
+        self._step_ended_s = self._timeline.now_s
         self._compute(based_on=None)
 
     def die(self) -> None:

@@ -165,14 +165,16 @@ class MeasureLoss:
         """Its last report."""
         promoted = call.earlier.get(params.point, {}).get("step")
         fenced_s = call.earlier.get(params.fence, {}).get("decided_s", call.now_s)
-        before = call.earlier.get(params.confirmed, {}).get(params.workload)
-        last = last_seen(self._ports, params.site, params.job)
-        if last is not None and last.step_ended_s > fenced_s:
+        told = call.earlier.get(params.confirmed, {}).get(params.workload)
+        before = None if told is None else msgspec.convert(told, LastSeen)
+        now = last_seen(self._ports, params.site, params.job)
+        in_vain: Json = {}
+        if now is not None and now.step_ended_s > fenced_s:
             # It went on, or began again, behind the fence. What it had done until then is what was seen before.
-            in_vain = {"in_vain_until_step": last.step}
-            last = None if before is None else msgspec.convert(before, LastSeen)
-        else:
-            in_vain = {}
+            in_vain = {"in_vain_until_step": now.step}
+        # A report without the time of a step is of a trainer that began again and completed none: it says nothing of what was done before.
+        usable = [one for one in (before, now) if one is not None and 0 < one.step_ended_s <= fenced_s]
+        last = max(usable, key=lambda one: (one.step, one.final), default=None)
         if last is None or promoted is None:
             return Done({"lost_steps": None, "because": f"{params.job} left no report at {params.site} from before the fence", **in_vain})
         return Done({"last_step": last.step, "lost_steps": max(0, last.step - promoted), "final": last.final, **in_vain})

@@ -12,10 +12,15 @@ from bridgehead.runbook.action import Call, Done, Failed, Outcome, Pending
 
 
 class ProveParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``vault.prove``: of which workload, in the vault of which site."""
+    """``vault.prove``: of which workload, in the vault of which site.
+
+    Attributes:
+        at_least_step: what was promised to those who approved; an older snapshot would lose more than they know of.
+    """
 
     workload: WorkloadId
     site: SiteId
+    at_least_step: int = 0
 
 
 class ProveNewest:
@@ -49,9 +54,11 @@ class ProveNewest:
             receipt = self._ports.vaults.receipt(info.id, site=params.site, stamp=call.stamp)
         except Permanent as error:
             again = self._newest(params)
-            if isinstance(again, Failed) or again.id == info.id:
-                reason = f"snapshot {info.id} at {params.site} is damaged, and there is none before it: {error.happened}"
-                return Failed(reason, "Replicate an intact one from another site.")
+            damaged = f"snapshot {info.id} at {params.site} is damaged ({error.happened})"
+            if isinstance(again, Failed):
+                return Failed(f"{damaged}; {again.reason}", again.remedy)
+            if again.id == info.id:
+                return Failed(f"{damaged}, and there is none before it", "Replicate an intact one from another site.")
             return Pending(0.0, {"damaged": info.id, "next": again.id})
         first = SnapshotId(call.recorded["newest"])
         return Done(
@@ -70,4 +77,12 @@ class ProveNewest:
 
     def _newest(self, params: ProveParams) -> SnapshotInfo | Failed:
         newest = self._ports.vaults.newest(params.workload, site=params.site)
-        return newest or Failed(f"{params.site} holds no verified snapshot of {params.workload}", "Replicate one, and save more often.")
+        if newest is None:
+            return Failed(f"{params.site} holds no verified snapshot of {params.workload}", "Replicate one, and save more often.")
+        if newest.step < params.at_least_step:
+            return Failed(
+                f"the newest usable snapshot is {newest.id} of step {newest.step}, and the loss that was approved counts from step "
+                f"{params.at_least_step}",
+                "End this run by `bridgehead run abort`; a new failover states the new loss and asks again.",
+            )
+        return newest

@@ -118,6 +118,8 @@ class RampTraffic:
             if open_now > params.most_open:
                 return f"{open_now} requests are open at {params.target}, {params.most_open} may be"
         requests, errors = self._counters(params)
+        if requests < climb.requests or errors < climb.errors:  # the backend began again, and counts from 0
+            climb.requests = climb.errors = 0.0
         asked = requests - climb.requests
         if asked > 0 and (errors - climb.errors) / asked > params.errors:
             return f"{errors - climb.errors:g} of {asked:g} answers at {params.target} were errors, {params.errors:.0%} may be"

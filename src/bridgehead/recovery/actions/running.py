@@ -45,8 +45,10 @@ class EnsureJob:
         self._ports = ports
 
     def precheck(self, params: EnsureParams, call: Call) -> Outcome:
-        """Record whether it runs already."""
-        return Done({"ran_before": isinstance(self._ports.scheduler(params.site).observe(params.job.name), JobRunning)})
+        """Record whether it runs already, and which execution was the last one."""
+        state = self._ports.scheduler(params.site).observe(params.job.name)
+        ended = {"ended_before": _execution(state)} if isinstance(state, JobEnded) else {}
+        return Done({"ran_before": isinstance(state, JobRunning), **ended})
 
     def apply(self, params: EnsureParams, call: Call) -> Outcome:
         """Start it."""
@@ -59,6 +61,8 @@ class EnsureJob:
     def verify(self, params: EnsureParams, call: Call) -> Outcome:
         """It runs, or has ended well; the service answers, with the right model."""
         state = self._ports.scheduler(params.site).observe(params.job.name)
+        if isinstance(state, JobEnded) and _execution(state) == call.recorded.get("ended_before"):
+            return Failed(f"job '{params.job.name}' at {params.site} ended before this began: nothing was started", "It is started now.")
         if params.service is None and isinstance(state, JobEnded) and state.exit_code == 0:
             return Done({"ended": "well"})
         running = is_running(state, params.site)
@@ -86,6 +90,11 @@ class EnsureJob:
             if open_now:
                 return Pending(POLL_S, {"waiting_for": "open requests to end", "open": open_now})
         return take_away(self._ports, params.site, params.job.name, grace_s=params.drain_s + params.job.grace_s, call=call)
+
+
+def _execution(state: JobEnded) -> str:
+    """Which execution of the job that was: an old one that ended well is no proof for this one (J12)."""
+    return f"{state.identity.native_id}@{state.identity.submitted_s:g}#{state.identity.restarts}"
 
 
 class ClearParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
