@@ -142,6 +142,18 @@ def test_all_is_green_and_the_loss_is_what_it_is(bed: Bed) -> None:
         assert (line.lost_steps, line.lag_steps) == (10, 0)
 
 
+def test_a_trainer_that_reports_no_more_is_not_taken_at_its_word(bed: Bed) -> None:
+    """Its file can be read as before; it told, an hour ago, that nothing was computed since the copy."""
+    with bed.watch() as watch:
+        assert watch.look().workloads[0].lost_s == 0.0
+        bed.now_s += 3600
+        made = watch.look()
+        assert (made.workloads[0].lost_s, made.workloads[0].lost_steps) == (pytest.approx(3600, abs=5), None)
+        assert "last reported 1 h ago" in next(one.text for one in made.findings if one.code == "WCH-RPO")
+        bed.now_s += 2 * 3600
+        assert statuses(watch.look())["WCH-RPO"] is FindingStatus.FAIL
+
+
 def test_a_vault_out_of_reach_is_unknown_after_a_while_and_known_again(bed: Bed) -> None:
     with bed.watch() as watch:
         watch.look()

@@ -5,11 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from bridgehead.app.watch_memory import Memory, memory_resumed
 from bridgehead.model.finding import FindingStatus
 from bridgehead.ports.training import TrainerState
+from bridgehead.recovery.watch.alarm import AlarmKind, AlarmState, Patience, follow
+from bridgehead.recovery.watch.board import Bulletin, Heard, Posted, sights
 from bridgehead.recovery.watch.exposure import exposure_of
 from bridgehead.recovery.watch.facts import CopyPoint, JobFacts, Sighted, at
 from bridgehead.recovery.watch.finding import WatchFinding
+from bridgehead.recovery.watch.liveness import Limits, SiteState, site_verdict
 from bridgehead.recovery.watch.readiness import judge
 from bridgehead.recovery.watch.scene import Scene
 from bridgehead.testing.watch_bed import CHAT, HOUR_S, LM, NOW_S, A, B, full, point, with_trainer, with_vault
@@ -98,3 +102,29 @@ def test_new_saves_do_not_hide_that_the_ones_before_were_never_copied() -> None:
     only_listed = rpo(with_vault(full(), CHAT, A, points=newer, usable=40), CHAT)
     assert only_listed.value == 5 * HOUR_S, "there are more than are listed: since the copy"
     assert rpo(with_vault(full(), CHAT, A, points=newer, usable=4), CHAT).value == 60 + 9000
+
+
+# A clock that was set back while nobody watched
+
+
+def test_what_was_kept_from_ahead_is_not_fresh_for_longer() -> None:
+    """The memory is of an hour ahead: nobody is heard, no alarm waits, and no fact is known by it."""
+    later_s = NOW_S + HOUR_S
+    posted = Posted(A, contact_age_s=0.0, first_loss_age_s=None, looked_age_s=0.0, misses=0)
+    kept = Memory(
+        heard={"two": Heard(Bulletin("two", 7, later_s, (posted,)), later_s, news=True)},
+        facts=full().facts,
+        alarms={"WCH-SITE site-a": AlarmState("WCH-SITE site-a", troubled_s=later_s)},
+        trail={LM: ((NOW_S - 60, 1.0), (later_s, 2.0))},
+    )
+    memory = memory_resumed(kept, now_s=NOW_S)
+    assert memory.trail[LM] == ((NOW_S - 60, 1.0),)
+    limits, patience = Limits(), Patience(raise_after_s=60.0)
+    states = [
+        site_verdict(A, sights=sights(memory.heard.values(), A), now_s=NOW_S + age_s, limits=limits).state
+        for age_s in (0.0, limits.stale_s)
+    ]
+    assert states == [SiteState.ALIVE, SiteState.UNKNOWN]
+    unknown = replace(next(one for one in judge(full()) if one.code == "WCH-SITE"), status=UNKNOWN)
+    assert follow(memory.alarms, [unknown], now_s=NOW_S + 61, patience=patience)[unknown.key].kind is AlarmKind.UNKNOWN
+    assert replace(full(), now_s=NOW_S - 1).known(memory.facts.trainers[at(LM, A)]) is None
