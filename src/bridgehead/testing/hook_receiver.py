@@ -29,6 +29,7 @@ class HookReceiver:
         requests: headers and body of each request, whatever came of it.
         taken: what was accepted, by id, in order: doubles are dropped.
         forged: why requests were refused.
+        hang_up: whether the connection of the next request is cut when it was taken.
         gate: cleared, no request is answered until it is set.
     """
 
@@ -37,6 +38,7 @@ class HookReceiver:
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.taken: dict[str, dict[str, Any]] = {}
         self.forged: list[str] = []
+        self.hang_up = False
         self.gate = threading.Event()
         self.gate.set()
         self._secret = secret_bytes(secret)
@@ -71,11 +73,15 @@ class HookReceiver:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Refuse connections from now on; no effect when done already."""
         self.gate.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _take(self, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str]]:
         self.requests.append((headers, body))
@@ -97,6 +103,9 @@ class HookReceiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 status, headers = receiver._take({name.lower(): value for name, value in self.headers.items()}, body)
+                if receiver.hang_up:
+                    receiver.hang_up = False
+                    return
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": "0"}.items():
                     self.send_header(name, value)

@@ -70,8 +70,7 @@ class Alertmanager:
             return
         body = msgspec.json.encode(self._alerts(notice))
         headers = {"Content-Type": "application/json"}
-        # Not a change in the sense of the client: the same alert again is the same alert.
-        answer = client.request("POST", "/api/v2/alerts", tried=_TRIED, body=body, headers=headers)
+        answer = client.request("POST", "/api/v2/alerts", tried=_TRIED, body=body, headers=headers, changes=True)
         if answer.status == 400:
             said = " ".join(answer.body[:300].decode(errors="replace").split())
             raise Permanent(f"the alert is not accepted: {said}", tried=_TRIED, subject=receiver, remedy="Check the labels.")
@@ -81,10 +80,11 @@ class Alertmanager:
     def _alerts(self, notice: Notice) -> list[dict[str, Any]]:
         """The alert; where the severity changed, also the end of the one that it was: labels are what an alert is."""
         now_s = self._now_s()
-        over = notice.state is NoticeState.RESOLVED
-        found = [self._alert(notice, notice.severity, ends_s=max(now_s, notice.since_s) if over else now_s + self._options.hold_s)]
+        over_s = max(now_s, notice.since_s)  # an end before the begin is refused, and clocks differ
+        ends_s = over_s if notice.state is NoticeState.RESOLVED else over_s + self._options.hold_s
+        found = [self._alert(notice, notice.severity, ends_s=ends_s)]
         if notice.was is not None and notice.was is not notice.severity:
-            found.append(self._alert(notice, notice.was, ends_s=max(now_s, notice.since_s)))
+            found.append(self._alert(notice, notice.was, ends_s=over_s))
         return found
 
     def _alert(self, notice: Notice, severity: Severity, *, ends_s: float) -> dict[str, Any]:
