@@ -14,6 +14,7 @@ from bridgehead.kernel.errors import ExitCode
 from bridgehead.kernel.ids import SiteId
 
 if TYPE_CHECKING:
+    from bridgehead.model.finding import Finding
     from bridgehead.recovery.site_mapping import Mapped
 
 
@@ -84,3 +85,52 @@ def _say(found: Mapped, *, written: bool) -> None:
             "Add rows for them, or name under 'same' what is the same at both sites. " + ("" if written else "Nothing was written.")
         )
     print("\n".join(lines) or "nothing differs", file=sys.stderr)
+
+
+def preflight(
+    recovery: Path,
+    /,
+    *,
+    workload: list[str],
+    target: Annotated[str | None, Parameter(name="--to")] = None,
+    estate: Path = Path("estate.yaml"),
+    captured: Path | None = None,
+    all: Annotated[bool, Parameter(name="--all", negative="")] = False,
+    json: JsonOption = False,
+) -> int:
+    """Prove that everything a workload needs is at its other site, and name what is missing. Changes nothing.
+
+    Looked at: what the job asks of Slurm, GPUs, driver and NCCL, paths, data by manifest, images by digest, modules, endpoints, variables.
+
+    Exit code 0 when all is there, 1 when something is missing, 3 when something could not be seen.
+
+    Args:
+        recovery: the recovery file.
+        workload: which; may be repeated.
+        target: the site that is looked at; default its refuge.
+        estate: the estate file that says how sites are reached.
+        captured: a folder with what Slurm's commands said at that site, when it cannot be asked.
+        all: print also what is right.
+    """
+    from bridgehead.app.estate_files import load_estate
+    from bridgehead.app.site_preflight.judging import SitePreflight
+    from bridgehead.app.site_preflight.needs import needs_of, read_files
+    from bridgehead.assess.verdict import verdict
+    from bridgehead.kernel.ids import WorkloadId
+    from bridgehead.model.finding import Verdict
+
+    found_estate = load_estate(estate)
+    files = read_files(recovery, found_estate)
+    findings: list[Finding] = []
+    for name in workload:
+        needs = needs_of(files, WorkloadId(name), target=None if target is None else SiteId(target))
+        looker = SitePreflight(found_estate.connections(), captured={needs.target: captured} if captured is not None else {})
+        findings += looker.judge(needs)
+    decided = verdict(findings)
+    if json:
+        print(msgspec.json.encode({"verdict": decided, "workloads": workload, "findings": findings}).decode())
+    else:
+        from bridgehead.cli.recover_map_display import print_findings
+
+        print_findings(findings, decided, all_of_them=all)
+    return {Verdict.GO: ExitCode.DONE, Verdict.NO_GO: ExitCode.NEGATIVE, Verdict.CANNOT_TELL: ExitCode.CANNOT_TELL}[decided]

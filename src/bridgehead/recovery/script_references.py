@@ -21,7 +21,6 @@ from bridgehead.recovery.slurm_words import Option, Shape, gpus_asked, names, op
 _SLURM: Final = frozenset({"srun", "sbatch", "salloc"})
 _MOUNTS: Final = re.compile(r"(?<![^\s,=\"'])(/[^:,\s\"']+):(/[^:,\s\"']*)")
 _MOUNT_OPTIONS: Final = frozenset({"-B", "--bind", "-v", "--volume", "--container-mounts"})
-_WRITERS: Final = frozenset({"mkdir", "touch", "tee"})
 _REMOTE: Final = frozenset({"ssh", "scp", "rsync", "sftp"})
 _LOADS: Final = frozenset({"load", "add", "try-load", "swap", "switch", "sw", "unload", "rm", "del"})
 
@@ -33,10 +32,15 @@ class Use(enum.StrEnum):
     """It must be there."""
     WRITTEN = "written"
     """It is made; the folder around it must be there."""
+    MADE = "made"
+    """It is made with the folders around it."""
     SET = "set"
     """A variable that the script gives a value."""
     ASKED = "asked"
     """A variable that the site has to set."""
+
+
+_MAKERS: Final = {"mkdir": Use.MADE, "touch": Use.WRITTEN, "tee": Use.WRITTEN}
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -203,10 +207,11 @@ class _Reader:
                 self._option(option)
         elif command.name in ("module", "ml"):
             self._modules(command)
-        elif command.name in _WRITERS:
+        elif command.name in _MAKERS:
             for word in arguments:
                 for path in sw.paths(word.text):
-                    self._add(Kind.PATH, path.text, word.start + path.start, word.start + path.end, use=Use.WRITTEN, holder=command.name)
+                    at, use = word.start + path.start, _MAKERS[command.name]
+                    self._add(Kind.PATH, path.text, at, at + len(path.text), use=use, holder=command.name)
         elif command.name in ("conda", "mamba", "micromamba") and len(arguments) > 1 and arguments[0].bare == "activate":
             if re.fullmatch(r"[\w.-]+", arguments[1].bare):
                 self._word(Kind.NAME, arguments[1], holder="conda activate")
@@ -296,9 +301,16 @@ class _Reader:
             for before, word in zip(self.words, self.words[1:], strict=False)
             if before.kind is Token.OPERATOR and before.text == ">" and word.kind is Token.WORD
         }
+        made = {
+            used.text: _MAKERS[command.name]
+            for command in self.commands
+            if command.name in _MAKERS
+            for word in command.words[1:]
+            for used in sw.variables_used(word.text)
+        }
         for word in self.hidden:
-            use = Use.WRITTEN if word.start in written else Use.READ
-            holder = _name_of(word) if ASSIGNMENT.match(word.text) else ""
+            holder = _name_of(word)
+            use = Use.WRITTEN if word.start in written else made.get(holder, Use.READ)
             for path in sw.paths(word.text):
                 start, end = word.start + path.start, word.start + path.end
                 if any(sw.below(path.text, folder) for folder in self.inside):

@@ -48,14 +48,16 @@ class Needed(msgspec.Struct, frozen=True):
     """Something that the mapped script needs at the other site.
 
     Attributes:
-        word: as the mapped script has it.
+        word: as the mapped script has it; of a variable that is set, ``NAME=value``.
         line: where it is first named.
+        holder: the variable or option whose value it is in.
     """
 
     kind: Kind
     word: str
     line: int
     use: Use
+    holder: str = ""
 
 
 class Mapped(msgspec.Struct, frozen=True):
@@ -135,7 +137,7 @@ class _Mapper:
         before, after = _before(one), ruling.after
         if after:
             need = one.text if one.use is Use.ASKED else f"{one.text}={after}" if one.kind is Kind.VARIABLE else after
-            self.needs.setdefault((one.kind, need, one.use), Needed(one.kind, need, line, one.use))
+            self.needs.setdefault((one.kind, need, one.use), Needed(one.kind, need, line, one.use, one.holder))
         if before == after or one.use is Use.ASKED:
             self.kept.append((line, before, ruling.rule))
             return

@@ -1,0 +1,243 @@
+"""What runs at a site to look at it: the source of this module is handed to the site's own Python, which needs nothing installed.
+
+A request is one JSON document on standard input, the answer one on standard output. Reads only. Every look is by itself: one that fails
+says so in its own answer. Manifests with BLAKE3 need the ``blake3`` package there. Python 3.7 or later.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import socket
+import ssl
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+CONNECT_S = 5.0
+FEW = 10
+CHUNK = 1 << 22
+MANIFESTS = ", ".join(
+    f"application/vnd.{kind}+json"
+    for kind in ("oci.image.manifest.v1", "oci.image.index.v1", "docker.distribution.manifest.v2", "docker.distribution.manifest.list.v2")
+)
+
+
+def path(asked: dict[str, Any]) -> dict[str, Any]:
+    """Whether a path is there; of one that is written or made, whether the folder around it is and may be written to."""
+    text = os.path.expandvars(os.path.expanduser(asked["path"]))
+    if asked["use"] == "read":
+        return {"is": bool(glob.glob(text)) if any(char in text for char in "*?[") else os.path.lexists(text), "looked": text}
+    folder = os.path.dirname(text)
+    while asked["use"] == "made" and folder not in ("", "/") and not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    there = os.path.isdir(folder) and folder not in ("", "/")
+    return {"is": there, "writable": there and os.access(folder, os.W_OK | os.X_OK), "looked": folder}
+
+
+def endpoint(asked: dict[str, Any]) -> dict[str, Any]:
+    """Whether something listens."""
+    try:
+        with socket.create_connection((asked["host"], asked["port"]), timeout=CONNECT_S):
+            return {"is": True}
+    except ConnectionRefusedError:
+        return {"is": False, "why": "nothing listens there"}
+    except socket.gaierror as error:
+        return {"is": False, "why": f"its name is not known there ({error.strerror or error})"}
+    except OSError as error:
+        return {"error": f"it cannot be reached ({error})"}
+
+
+def data(asked: dict[str, Any]) -> dict[str, Any]:
+    """Hash every file of a manifest, and name what is missing, different, or there beside it."""
+    root, wrong, missing, size = asked["root"], [], [], 0
+    if not os.path.isdir(root):
+        return {"is": False, "why": "it is no folder"}
+    for name, wanted in sorted(asked["files"].items()):
+        full = os.path.join(root, name)
+        if not os.path.isfile(full):
+            missing.append(name)
+            continue
+        hasher = _hasher(asked["hash"])
+        with open(full, "rb") as stream:
+            for block in iter(lambda stream=stream: stream.read(CHUNK), b""):  # type: ignore[misc]  # mypy cannot type the default
+                hasher.update(block)
+                size += len(block)
+        if hasher.hexdigest() != wanted:
+            wrong.append(name)
+    found = {os.path.relpath(os.path.join(folder, name), root) for folder, _, names in os.walk(root) for name in names}
+    extra = sorted(found - set(asked["files"]))
+    lists = {"missing": missing, "wrong": wrong, "extra": extra}
+    short: dict[str, Any] = {key: names[:FEW] for key, names in lists.items()}
+    return {"is": not missing and not wrong, "bytes": size, "counts": {key: len(names) for key, names in lists.items()}, **short}
+
+
+def _hasher(name: str) -> Any:
+    if name == "blake3":
+        from blake3 import blake3
+
+        return blake3()
+    return hashlib.new(name)
+
+
+def file_image(asked: dict[str, Any]) -> dict[str, Any]:
+    """An image that is one file."""
+    if not os.path.isfile(asked["path"]):
+        return {"is": False, "why": "there is no such file"}
+    hasher = hashlib.sha256()
+    with open(asked["path"], "rb") as stream:
+        while block := stream.read(CHUNK):
+            hasher.update(block)
+    return {"is": "sha256:" + hasher.hexdigest() == asked["digest"], "why": f"its content is sha256:{hasher.hexdigest()}"}
+
+
+def layout_image(asked: dict[str, Any]) -> dict[str, Any]:
+    """An image in a folder of the OCI image layout: the digest is in its index, manifests have their hash, every blob its size."""
+    root = asked["path"]
+    if not os.path.isfile(os.path.join(root, "index.json")):
+        return {"is": False, "why": "there is no OCI image layout"}
+
+    def blob(digest: str) -> bytes | None:
+        place = os.path.join(root, "blobs", *digest.split(":", 1))
+        if not os.path.isfile(place):
+            return None
+        with open(place, "rb") as stream:
+            return stream.read()
+
+    with open(os.path.join(root, "index.json"), "rb") as stream:
+        waiting = json.load(stream).get("manifests", [])
+    listed: set[str] = set()
+    while waiting:
+        one = waiting.pop()
+        listed.add(one["digest"])
+        if "index" in one.get("mediaType", "") or "manifest.list" in one.get("mediaType", ""):
+            waiting += json.loads(blob(one["digest"]) or b"{}").get("manifests", [])
+    if asked["digest"] not in listed:
+        return {"is": False, "why": "its index has " + (", ".join(sorted(listed)[:3]) or "nothing")}
+    return _image(asked["digest"], blob, lambda digest, size: _sized(os.path.join(root, "blobs", *digest.split(":", 1)), size))
+
+
+def _sized(place: str, size: int) -> bool:
+    return os.path.isfile(place) and os.path.getsize(place) == size
+
+
+def _image(digest: str, blob: Any, has: Any) -> dict[str, Any]:
+    """Follow a manifest to its configuration; what the image says of CUDA and NCCL stands in the environment that it sets."""
+    content = blob(digest)
+    if content is None:
+        return {"is": False, "why": "the manifest is missing"}
+    if "sha256:" + hashlib.sha256(content).hexdigest() != digest:
+        return {"is": False, "why": "the manifest has another hash than its name"}
+    manifest = json.loads(content)
+    if "manifests" in manifest:
+        inner = [one for one in manifest["manifests"] if one.get("platform", {}).get("os") != "unknown"]
+        answers = [_image(one["digest"], blob, has) for one in inner]
+        bad = [one for one in answers if not one["is"]]
+        return bad[0] if bad or not answers else answers[0]
+    lacking = [one["digest"] for one in [manifest["config"], *manifest["layers"]] if not has(one["digest"], one["size"])]
+    if lacking:
+        return {"is": False, "why": f"{len(lacking)} of its blobs are missing or cut short, such as {lacking[0]}"}
+    config = json.loads(blob(manifest["config"]["digest"]) or b"{}")
+    env = dict(line.split("=", 1) for line in config.get("config", {}).get("Env") or [] if "=" in line)
+    return {"is": True, "cuda": env.get("CUDA_VERSION", ""), "nccl": (env.get("NCCL_VERSION") or env.get("NV_LIBNCCL_PACKAGE_VERSION", ""))}
+
+
+class Registry:
+    """One repository of a registry; a token is asked for without a login, as for public images."""
+
+    def __init__(self, host: str, repository: str, plain: bool) -> None:
+        host = "registry-1.docker.io" if host == "docker.io" else host
+        self.base = f"{'http' if plain else 'https'}://{host}/v2/{repository}"
+        self.token = ""
+
+    def ask(self, place: str, method: str = "GET", again: bool = True) -> Any:
+        """An open answer. Raises HTTPError and OSError."""
+        headers = {"Accept": MANIFESTS, **({"Authorization": "Bearer " + self.token} if self.token else {})}
+        request = urllib.request.Request(f"{self.base}/{place}", method=method, headers=headers)
+        try:
+            return urllib.request.urlopen(request, timeout=CONNECT_S * 4, context=ssl.create_default_context())
+        except urllib.error.HTTPError as error:
+            asks = error.headers.get("WWW-Authenticate", "")
+            if error.code != 401 or not again or not asks.lower().startswith("bearer "):
+                raise
+            self.token = self._token(asks[7:])
+            return self.ask(place, method, again=False)
+
+    def blob(self, digest: str) -> bytes | None:
+        """A manifest or a configuration; None when the registry says that it has none."""
+        for kind in ("manifests", "blobs"):
+            try:
+                with self.ask(f"{kind}/{digest}") as answer:
+                    return bytes(answer.read())
+            except urllib.error.HTTPError as error:
+                if error.code != 404:
+                    raise
+        return None
+
+    def has(self, digest: str, size: int) -> bool:
+        """Whether the registry holds a blob."""
+        try:
+            with self.ask(f"blobs/{digest}", "HEAD") as answer:
+                return answer.headers.get("Content-Length") in (None, str(size))
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return False
+            raise
+
+    def _token(self, words: str) -> str:
+        parts = dict(part.strip().split("=", 1) for part in words.split(",") if "=" in part)
+        given = {key: value.strip('"') for key, value in parts.items()}
+        query = urllib.parse.urlencode([(key, given[key]) for key in ("service", "scope") if key in given])
+        with urllib.request.urlopen(f"{given['realm']}?{query}", timeout=CONNECT_S * 4) as answer:
+            found = json.load(answer)
+        return str(found.get("token") or found.get("access_token"))
+
+
+def registry_image(asked: dict[str, Any]) -> dict[str, Any]:
+    """An image in a registry, by its digest."""
+    registry = Registry(asked["host"], asked["repository"], asked["plain"])
+    try:
+        with registry.ask(f"manifests/{asked['digest']}", "HEAD") as answer:
+            said = answer.headers.get("Docker-Content-Digest", asked["digest"])
+        if said != asked["digest"]:
+            return {"is": False, "why": f"the registry answers with {said}"}
+        return _image(asked["digest"], registry.blob, registry.has)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return {"is": False, "why": "the registry does not have this digest"}
+        return {"error": f"the registry answers {error.code}" + (", it asks for a login" if error.code in (401, 403) else "")}
+
+
+def variable(asked: dict[str, Any]) -> dict[str, Any]:
+    """What a variable has in this environment."""
+    return {"is": asked["name"] in os.environ, "value": os.environ.get(asked["name"], "")}
+
+
+LOOKS = {
+    "path": path,
+    "endpoint": endpoint,
+    "data": data,
+    "file": file_image,
+    "layout": layout_image,
+    "registry": registry_image,
+    "variable": variable,
+}
+
+
+def look(request: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One answer for each look."""
+    answers: list[dict[str, Any]] = []
+    for asked in request:
+        try:
+            answers.append(LOOKS[asked["look"]](asked))
+        except Exception as error:  # whatever it is: it belongs into the answer, and the other looks go on
+            answers.append({"error": f"{type(error).__name__}: {error}"})
+    return answers
+
+
+if __name__ == "__main__":
+    json.dump(look(json.load(sys.stdin)), sys.stdout)
