@@ -5,7 +5,8 @@ Fences, receipts and snapshots that are written through a view exist in the view
     @own/<key>      a value that was written through the view
     @gone/<key>     a value of the other store that was deleted in the view
 
-A view can be told to be slow, or to read some bytes wrong: planned faults of a drill. It notes each of them when it strikes.
+A view shows the snapshots that were there when it was made: what arrives later is not what a loss at that moment would have left.
+It can be told to be slow, or to read some bytes wrong: planned faults of a drill. It notes each of them when it strikes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import WorkloadId
 from bridgehead.ports.blobkeys import checked_key, checked_prefix
 from bridgehead.ports.blobs import BlobDigest, Blobs
-from bridgehead.vault.layout import pack_key
+from bridgehead.vault.crypt.sealed import SealedBlobs
+from bridgehead.vault.layout import pack_key, snapshots_prefix
 from bridgehead.vault.packindex import PackIndex
 from bridgehead.vault.snapshots import blocks_of
 from bridgehead.vault.vault import Vault
@@ -41,17 +43,26 @@ class WrongByte(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
 
+class KnownKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of the keys of the other store that begin with ``prefix``, these are shown."""
+
+    prefix: str
+    keys: frozenset[str]
+
+
 class ViewFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``view.json``: what the view looks at, and its planned faults.
 
     Attributes:
         base: driver and options of the other store, as estates have them, with absolute paths.
         rate_bps: bits per second at which the other store is read; 0 for as fast as it goes.
+        known: what is shown of places to which something may be added meanwhile.
     """
 
     base: dict[str, Any]
     rate_bps: float = 0.0
     wrong: tuple[WrongByte, ...] = ()
+    known: tuple[KnownKeys, ...] = ()
 
 
 class ViewBlobs:
@@ -70,7 +81,7 @@ class ViewBlobs:
     def put_new(self, key: str, data: bytes | memoryview) -> bool:
         """See the port."""
         checked_key(key)
-        if not self._is_gone(key) and self._base.size(key) is not None:
+        if not self._is_gone(key) and not self._is_later(key) and self._base.size(key) is not None:
             return False
         return self._scratch.put_new(_OWN + key, data)
 
@@ -102,14 +113,14 @@ class ViewBlobs:
         own = self._scratch.size(_OWN + checked_key(key))
         if own is not None:
             return own
-        return None if self._is_gone(key) else self._base.size(key)
+        return None if self._is_gone(key) or self._is_later(key) else self._base.size(key)
 
     def list(self, prefix: str) -> Iterator[str]:
         """See the port."""
         checked_prefix(prefix)
         own = [key.removeprefix(_OWN) for key in self._scratch.list(_OWN + prefix)]
         gone = {key.removeprefix(_GONE) for key in self._scratch.list(_GONE + prefix)}
-        base = [key for key in self._base.list(prefix) if key not in gone]
+        base = [key for key in self._base.list(prefix) if key not in gone and not self._is_later(key)]
         before = ""
         for key in heapq.merge(own, base):
             if key != before:
@@ -119,7 +130,7 @@ class ViewBlobs:
     def delete(self, key: str) -> None:
         """See the port."""
         checked_key(key)
-        if self._base.size(key) is not None:
+        if not self._is_later(key) and self._base.size(key) is not None:
             self._scratch.put_new(_GONE + key, b"")
         self._scratch.delete(_OWN + key)
 
@@ -132,8 +143,11 @@ class ViewBlobs:
     def _is_gone(self, key: str) -> bool:
         return self._scratch.size(_GONE + key) is not None
 
+    def _is_later(self, key: str) -> bool:
+        return any(key.startswith(known.prefix) and key not in known.keys for known in self._file.known)
+
     def _refuse_gone(self, key: str) -> None:
-        if self._is_gone(key):
+        if self._is_gone(key) or self._is_later(key):
             raise NotFound("no such key", tried="read a value", subject=f"{key} in a view")
 
     def _read(self, key: str, offset_bytes: int, read: Callable[[], bytes]) -> bytes:
@@ -165,7 +179,14 @@ def hits_in(scratch: Blobs) -> frozenset[str]:
     return frozenset(key.removeprefix(HITS).replace("@", ":") for key in scratch.list(HITS))
 
 
-def wrong_bytes(vault: Vault, blobs: Blobs, workload: WorkloadId, *, name: str) -> tuple[WrongByte, ...]:
+def known_snapshots(vault: Vault, blobs: Blobs, workload: WorkloadId) -> KnownKeys:
+    """The records of snapshots that are there now, as the store ``blobs`` of the vault names them."""
+    seen, prefix = vault.place.objects.blobs, snapshots_prefix(workload)
+    stored = seen.stored_prefix(prefix) if isinstance(seen, SealedBlobs) else prefix
+    return KnownKeys(stored, frozenset(blobs.list(stored)))
+
+
+def wrong_bytes(vault: Vault, workload: WorkloadId, *, name: str) -> tuple[WrongByte, ...]:
     """A block that only the newest usable snapshot of ``workload`` needs, in each of its places; () when there is none of that kind.
 
     So a drill can tell whether damage of the newest is noticed, and the one before it is used.
@@ -174,7 +195,7 @@ def wrong_bytes(vault: Vault, blobs: Blobs, workload: WorkloadId, *, name: str) 
     if not usable:
         return ()
     older = {ref.block for info in usable[1:] for ref in blocks_of(vault.snapshot(info.id))}
-    index = PackIndex(blobs)
+    index = PackIndex(vault.place.objects.blobs)
     index.refresh()
     for ref in blocks_of(vault.snapshot(usable[0].id)):
         if ref.block not in older:

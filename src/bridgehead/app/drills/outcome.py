@@ -135,22 +135,30 @@ def _behind_s(case: DrillCase, proved: Mapping[str, Any], loss: Loss | None, sou
 def _verdict(
     state: st.RunState, events: Sequence[ev.Event], cases: Sequence[CaseResult], faults: Sequence[FaultResult], left: Sequence[str]
 ) -> tuple[DrillVerdict, str]:
-    failed = [event for event in events if isinstance(event, ev.StepFailed)]
-    refused = next((event for event in failed if event.step == APPROVE), None)
-    if refused is not None and not left:
-        return DrillVerdict.NOT_APPROVED, refused.reason
+    failed = broken(events)
+    if APPROVE in failed and not left:
+        return DrillVerdict.NOT_APPROVED, failed[APPROVE]
     if left:
         return DrillVerdict.FAILED, f"left over: {', '.join(left)}"
     if not isinstance(state.mode, st.Ended) or state.mode.verdict is not ev.Verdict.DONE:
         stopped = next((event.reason for event in events if isinstance(event, ev.AbortAsked)), None)
         if failed:
-            return DrillVerdict.FAILED, f"step {failed[0].step}: {failed[0].reason}"
+            return DrillVerdict.FAILED, "; ".join(f"step {step}: {reason}" for step, reason in failed.items())
         return (DrillVerdict.STOPPED, stopped) if stopped else (DrillVerdict.FAILED, "it was not driven to its end")
     missed = [fault.name for fault in faults if not fault.hit]
     if missed:
         return DrillVerdict.FAILED, f"planned and not hit: {', '.join(missed)}"
     late = [f"{case.workload}: {name}" for case in cases for name, one in (("RPO", case.rpo), ("RTO", case.rto)) if one.met is False]
     return (DrillVerdict.MISSED, f"objective missed by {', '.join(late)}") if late else (DrillVerdict.PASSED, "")
+
+
+def broken(events: Sequence[ev.Event]) -> dict[str, str]:
+    """The steps for which the run turned back, and why each could not reach its goal."""
+    turned = next((number for number, event in enumerate(events) if isinstance(event, ev.RollbackBegan)), None)
+    if turned is None:
+        return {}
+    before = fold(events[:turned])
+    return {step: now.reason for step, now in before.steps.items() if isinstance(now, st.Broken)}
 
 
 def _struck(plan: DrillPlan, events: Sequence[ev.Event]) -> set[str]:
@@ -160,18 +168,18 @@ def _struck(plan: DrillPlan, events: Sequence[ev.Event]) -> set[str]:
 
 def _timeline(plan: DrillPlan, state: st.RunState, events: Sequence[ev.Event]) -> tuple[StepTime, ...]:
     """Steps that began, in that order."""
-    failures = {event.step: event for event in events if isinstance(event, ev.StepFailed)}
+    failed = broken(events)
     workloads = [case.workload for case in plan.cases]
+    turned_s = next((event.at_s for event in events if isinstance(event, ev.RollbackBegan | ev.AbortAsked)), events[-1].at_s)
     found = []
     for step in state.plan.runbook.steps:
-        began_s, done_s, failure = _at(events, step.id), _done_at(events, step.id), failures.get(step.id)
+        began_s, done_s = _at(events, step.id), _done_at(events, step.id)
         if began_s is None:
             continue
         name = step.id.removesuffix(BEFORE)
         of = max((workload for workload in workloads if name.endswith(f"-{workload}")), key=len, default="")
-        ended_s = done_s if done_s is not None else failure.at_s if failure is not None else events[-1].at_s
-        failed = failure.reason if failure is not None else "" if done_s is not None else "was not finished"
-        found.append(StepTime(step.id, step.title, of, began_s, ended_s, failed))
+        ended_s = done_s if done_s is not None else turned_s
+        found.append(StepTime(step.id, step.title, of, began_s, ended_s, done_s is not None, failed.get(step.id, "")))
     return tuple(sorted(found, key=lambda one: one.began_s))
 
 

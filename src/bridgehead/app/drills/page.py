@@ -95,9 +95,17 @@ def trend(results: Sequence[DrillResult], workload: str) -> dict[str, Any]:
 def _bar(step: StepTime, y: float, *, begin_s: float, scale: float) -> list[Markup]:
     x, width = _NAMES + (step.began_s - begin_s) * scale, max(2.0, (step.ended_s - step.began_s) * scale)
     took = seconds(step.ended_s - step.began_s)
-    look = "step-failed" if step.failed else "step-lost" if step.step.startswith(("strike-", "down-")) else "step-done"
+    look = (
+        "step-failed"
+        if step.failed
+        else "step-open"
+        if not step.finished
+        else "step-lost"
+        if step.step.startswith(("strike-", "down-"))
+        else "step-done"
+    )
     words = svg.shortened(step.title or step.step, width_px=_NAMES - 12, size_px=13)
-    title = f"{step.step}: {step.title}, {took}{': ' + step.failed if step.failed else ''}"
+    title = f"{step.step}: {step.title}, {took}{': ' + step.failed if step.failed else '' if step.finished else ', was not finished'}"
     return [
         svg.text((0, y + 16), words, class_="words"),
         svg.rect((x, y + 5), width, _ROW - 10, class_=look, radius=3, title=title),

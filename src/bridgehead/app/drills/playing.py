@@ -18,10 +18,10 @@ from bridgehead.app.drills.outcome import Seen, lost_at, outcome, proved_by
 from bridgehead.app.drills.preparing import Asked, Here, Prepared, prepare
 from bridgehead.app.drills.result import DrillResult
 from bridgehead.app.drills.source import Looking, find, loss_for
-from bridgehead.host.durable import create_durably
+from bridgehead.host.durable import write_durably
 from bridgehead.host.identity import this_driver
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
-from bridgehead.kernel.ids import Person, RunId, SnapshotId, WorkloadId
+from bridgehead.kernel.ids import Person, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.bubble import BubbleId, DamagedBlock, SlowLine, fault_name
 from bridgehead.recovery.drills.runbook import OPEN, drill_runbook
@@ -123,31 +123,40 @@ def _seen(on: Drilling, prepared: Prepared, record: BubbleRecord, looking: Looki
 
 def _make_view(prepared: Prepared) -> None:
     """``view.json``, with planned damage found in the real vault, which is only read; and the folders that jobs expect."""
-    from bridgehead.vault.view import SCRATCH, VIEW_FILE, ViewFile, WrongByte, wrong_bytes
+    from bridgehead.vault.view import SCRATCH, VIEW_FILE, ViewFile, WrongByte, known_snapshots, wrong_bytes
 
-    bubble, isolation = prepared.plan.bubble, prepared.isolation
+    bubble, isolation, cases = prepared.plan.bubble, prepared.isolation, prepared.plan.cases
     base: dict[str, Any] = isolation.production["sites"][bubble.of]["vault"]
-    rate_bps, wrong = 0.0, tuple[WrongByte, ...]()
-    for fault in bubble.faults:
-        if isinstance(fault, SlowLine):
-            rate_bps = fault.rate_bps
-        elif isinstance(fault, DamagedBlock):
-            stored = next(case.stored for case in prepared.plan.cases if case.workload == fault.workload)
-            assert stored is not None
-            blobs = wiring.store_at(base)
-            places = wrong_bytes(wiring.opened(blobs), blobs, stored, name=fault_name(fault))
-            if not places:
-                raise BridgeheadError(
-                    ErrorCode.BAD_USAGE,
-                    tried="plan a damaged block",
-                    subject=f"{stored} at {bubble.of}",
-                    happened="it has no snapshot with a block of its own",
-                    remedy="Save once more, or plan another fault.",
-                )
-            wrong += places
     for folder in (isolation.view / SCRATCH, *isolation.folders):
         folder.mkdir(parents=True)
-    create_durably(str(isolation.view / VIEW_FILE), msgspec.json.encode(ViewFile(base, rate_bps, wrong)))
+    blobs = wiring.store_at(base)
+    vault = wiring.opened(blobs)
+    known = tuple(known_snapshots(vault, blobs, stored) for stored in dict.fromkeys(case.stored for case in cases) if stored is not None)
+    rate_bps = sum(fault.rate_bps for fault in bubble.faults if isinstance(fault, SlowLine))
+    file = isolation.view / VIEW_FILE
+    write_durably(str(file), msgspec.json.encode(ViewFile(base, known=known)))
+    wrong: tuple[WrongByte, ...] = ()
+    if any(isinstance(fault, DamagedBlock) for fault in bubble.faults):
+        seen = wiring.opened(wiring.store_at({"driver": "view", "directory": str(isolation.view)}))
+        for fault in bubble.faults:
+            if isinstance(fault, DamagedBlock):
+                stored = next(case.stored for case in cases if case.workload == fault.workload)
+                assert stored is not None
+                places = wrong_bytes(seen, stored, name=fault_name(fault))
+                if not places:
+                    raise _no_block(stored, bubble.of)
+                wrong += places
+    write_durably(str(file), msgspec.json.encode(ViewFile(base, rate_bps, wrong, known)))
+
+
+def _no_block(stored: WorkloadId, site: SiteId) -> BridgeheadError:
+    return BridgeheadError(
+        ErrorCode.BAD_USAGE,
+        tried="plan a damaged block",
+        subject=f"{stored} at {site}",
+        happened="it has no snapshot with a block of its own",
+        remedy="Save once more, or plan another fault.",
+    )
 
 
 def _note(result: DrillResult, connection: dict[str, Any]) -> None:
@@ -155,7 +164,7 @@ def _note(result: DrillResult, connection: dict[str, Any]) -> None:
     reason to fail: the report is the record."""
     from bridgehead.vault.drills import Drill, record_drill
 
-    failed = {step.workload: step.failed for step in result.steps if step.failed and step.workload}
+    failed = {step.workload: step.failed for step in result.steps if step.failed}
     notes = [
         Drill(
             SnapshotId(case.snapshot),

@@ -57,13 +57,19 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class StepTime(msgspec.Struct, frozen=True):
-    """One step of the drill, for its timeline. ``failed``: why, when it did."""
+    """One step of the drill, for its timeline.
+
+    Attributes:
+        finished: it reached its goal.
+        failed: why the drill failed, of the step that it failed for.
+    """
 
     step: str
     title: str
     workload: str
     began_s: float
     ended_s: float
+    finished: bool
     failed: str = ""
 
 

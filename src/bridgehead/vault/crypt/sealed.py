@@ -85,6 +85,10 @@ class SealedBlobs:
         found = self._blobs.list(self._names.seal_prefix(prefix) if prefix and not _is_clear(prefix) else prefix)
         return iter(sorted(key if _is_clear(key) else self._names.open(key) for key in found))
 
+    def stored_prefix(self, prefix: str) -> str:
+        """What keys that begin with ``prefix``, which ends with a slash, begin with in the store itself."""
+        return prefix if _is_clear(prefix) else self._names.seal_prefix(prefix)
+
     def delete(self, key: str) -> None:
         """See the port."""
         self._blobs.delete(key if _is_clear(key) else self._names.seal(key))
