@@ -110,6 +110,12 @@ def _slurm() -> Driver:
     return Driver(SlurmOptions, lambda site, options: SlurmScheduler(site, options, shell=shell_at(options.ssh, prefix=options.prefix)))
 
 
+def _kubernetes_jobs() -> Driver:
+    from bridgehead.drivers.kubernetes import KubernetesOptions, KubernetesScheduler
+
+    return Driver(KubernetesOptions, KubernetesScheduler)
+
+
 def _files() -> Driver:
     from bridgehead.drivers.process.control import FileTrainingControl
 
@@ -197,7 +203,7 @@ def _local_bubbles() -> Driver:
 
 
 DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
-    "scheduler": {"process": _process, "slurm": _slurm},
+    "scheduler": {"process": _process, "slurm": _slurm, "kubernetes": _kubernetes_jobs},
     "training": {"files": _files},
     "vault": {"localfs": _localfs, "http": _http_blobs, "s3": _s3, "view": _view},
     "traffic": {"traefik": _traefik, "haproxy": _haproxy},

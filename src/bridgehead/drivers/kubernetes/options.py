@@ -1,0 +1,63 @@
+"""Options of the Kubernetes scheduler: the namespace, its log-in, and what each job asks for."""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+
+import msgspec
+
+from bridgehead.drivers.kubernetes.login import KubeLogin
+from bridgehead.kernel.ids import JobName
+
+
+class OnDisruption(enum.Enum):
+    """What Kubernetes does with a job whose pod is evicted, preempted, or lost with its node."""
+
+    END = "end"
+    RESTART = "restart"
+
+
+class PodRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the jobs whose names match ask of Kubernetes. A template, an image, or both must be given.
+
+    Attributes:
+        template: a YAML file with a PodTemplateSpec (``metadata``, ``spec``): volumes, tolerations, security and so on. Its first container
+            runs the job's command.
+        image: of that container, best by digest; "" leaves the template's.
+        pods: run at once, each with its index in JOB_COMPLETION_INDEX; the job succeeds when all do.
+        gpus: of each pod's first container.
+        gpu_resource: their name.
+        node_labels: nodes must have these.
+        on_disruption: ``end`` leaves the restart to the run; ``restart`` lets Kubernetes run the command again from its beginning.
+        keep_s: Kubernetes deletes a job that completed or failed after this; -1 keeps it.
+    """
+
+    template: str = ""
+    image: str = ""
+    pods: int = 1
+    gpus: int = 0
+    gpu_resource: str = "nvidia.com/gpu"
+    node_labels: dict[str, str] = {}
+    on_disruption: OnDisruption = OnDisruption.END
+    keep_s: float = -1.0
+
+
+class KubernetesOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One namespace of one Kubernetes cluster.
+
+    Attributes:
+        login: how the API server is reached.
+        namespace: of the jobs and of the driver's own record; "" is that of the log-in.
+        jobs: pattern of names (as ``train-*``) to what such jobs ask for; the first that matches counts.
+        env: given to every job; it stands in the pod for everybody to read.
+    """
+
+    login: KubeLogin = KubeLogin()
+    namespace: str = ""
+    jobs: dict[str, PodRequest] = {}
+    env: dict[str, str] = {}
+
+    def request(self, name: JobName) -> PodRequest | None:
+        """What a job of this name asks for; None when no pattern matches."""
+        return next((request for pattern, request in self.jobs.items() if fnmatch.fnmatchcase(name, pattern)), None)
