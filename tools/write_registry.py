@@ -1,4 +1,4 @@
-"""Writes docs/reference/drivers.md, actions.md, discovery.md and checks.md from the registries (wiring.py, parsers.py, checks.py).
+"""Writes docs/reference/drivers.md, actions.md, discovery.md, checks.md and recovery-files.md from the registries and the model.
 
 With ``--check`` it writes nothing and ends with 1 when a page is not what it would write.
 """
@@ -22,6 +22,7 @@ from bridgehead.discovery.merge import GAUGE_WORDS, GAUGES
 from bridgehead.kernel import shape as sh
 from bridgehead.kernel.phrase import describe
 from bridgehead.kernel.quantity import format_quantity
+from bridgehead.model.recovery import Recovery
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -106,6 +107,34 @@ A site's `headroom` chooses how the policy's `margin` (20 %) is applied to a cir
 | `need` | what may flow for hours, divided by (1 + margin) |
 """
 
+RECOVERY_HEAD = """\
+# Recovery files
+
+<!-- Written by `make docs` from src/bridgehead/model/recovery.py; edit that. -->
+
+A recovery file says what is protected, where its home and its refuge are, what needs what, and who is asked. How sites and services are
+reached stands in the [estate file](estate-files.md); what must be met in the [objectives](../how-to/set-objectives.md). It is read by
+[recover](../how-to/recover-a-site.md), [watch](../how-to/watch-readiness.md), [drills](../how-to/run-a-drill.md) and `objectives`. Values are
+written as in [the runbook language](runbook-language.md#how-values-are-written). `bridgehead schema recovery` prints a JSON Schema for editors.
+
+```yaml
+recovery: two-halls
+sites: [hall-a, hall-b]
+witness: office           # a third vault: its word makes a majority when a hall is lost
+approvers: {people: [ada, ben], answer: 30 min}
+workloads:
+  lm:
+    kind: training
+    home: hall-a
+    refuge: hall-b
+    gpus: 64
+    jobs:
+      hall-a: {command: [/srv/lm/train]}
+      hall-b: {command: [/srv/lm/train]}
+```
+
+"""
+
 PORTS = {
     "scheduler": "The scheduler of a site: starts, watches and stops jobs.",
     "training": "How trainers of a site get orders and report: through [files](files-on-disk.md#control-folder).",
@@ -113,6 +142,7 @@ PORTS = {
     "traffic": "The proxy in front of a service.",
     "metrics": "The counters from which gates judge.",
     "bubbles": "Isolated places for drills: a folder, a view of a vault, a network namespace where that is asked for.",
+    "notify": "How people are told: a channel of the [notify file](../how-to/be-told-and-answer.md), not of an estate.",
     "serving": "The health report of a service's backends.",
 }
 
@@ -168,6 +198,11 @@ def checks_page() -> str:
     return _joined(lines)
 
 
+def recovery_page() -> str:
+    """The page of recovery files."""
+    return _joined([RECOVERY_HEAD, "## Fields", "", *_struct(Recovery, "field", at="", shown={})])
+
+
 def _struct(kind: type[msgspec.Struct], what: str, *, at: str, shown: dict[type, str]) -> list[str]:
     """Prose and table of a struct, and of the structs in it. ``shown``: structs that the page has already, with the heading."""
     fields = sh.fields_of(kind)
@@ -215,6 +250,8 @@ def _structs(shape: sh.Shape) -> list[type[msgspec.Struct]]:
     match shape:
         case sh.StructShape():
             return [shape.type]
+        case sh.KeyedShape():
+            return [shape.item.type]
         case sh.TableShape():
             return _structs(shape.value)
         case sh.ListShape():
@@ -231,6 +268,8 @@ def _default(field: sh.Field) -> str:
         return format_quantity(value, field.shape.dimension)
     if isinstance(value, enum.Enum):
         return f"`{value.value}`"
+    if isinstance(value, msgspec.Struct):
+        return "its defaults"
     if value in ("", None, {}, ()):
         return "none"
     return f"`` {value} ``" if "`" in str(value) else f"`{value}`"
@@ -259,6 +298,7 @@ def main() -> int:
         REFERENCE / "actions.md": actions_page(),
         REFERENCE / "discovery.md": discovery_page(),
         REFERENCE / "checks.md": checks_page(),
+        REFERENCE / "recovery-files.md": recovery_page(),
     }
     if "--check" in sys.argv[1:]:
         stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

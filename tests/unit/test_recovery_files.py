@@ -8,8 +8,9 @@ import pytest
 
 from bridgehead.app.recovery_files import load_recovery
 from bridgehead.kernel.errors import BridgeheadError
+from bridgehead.kernel.shape import fields_of
 from bridgehead.model.estatefile import read_estate
-from bridgehead.model.recovery import Pattern, Role
+from bridgehead.model.recovery import Pattern, Protected, Recovery, Role, SiteJob
 from bridgehead.model.recoveryfile import read_recovery, recovery_schema, write_recovery
 
 TEXT = """
@@ -101,3 +102,11 @@ def test_what_the_estate_does_not_connect_is_told_at_its_line(tmp_path: Path) ->
     text = str(caught.value)
     assert f"{file}:4:10: witness: the estate has no site 'witness'" in text
     assert "workloads.lm: the estate does not connect 'training' of 'site-a'" in text
+
+
+def test_the_example_of_the_reference_is_a_recovery_file_and_every_field_is_in_it() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "recovery-files.md").read_text()
+    example = page.partition("```yaml\n")[2].partition("```")[0]
+    assert read_recovery(example, file="page").workload("lm").gpus == 64
+    for field in (*fields_of(Recovery), *fields_of(Protected), *fields_of(SiteJob)):
+        assert f"| `{field.key}` |" in page, field.key

@@ -13,7 +13,7 @@ app = App(name="schema", help="Print JSON Schemas for editors.")
 
 
 @app.default
-def schema(kind: Literal["estate", "policy", "plan", "hazards", "objectives", "runbook"], /) -> int:
+def schema(kind: Literal["estate", "policy", "plan", "hazards", "objectives", "recovery", "runbook"], /) -> int:
     """Print the JSON Schema of a kind of file.
 
     Args:
@@ -25,6 +25,7 @@ def schema(kind: Literal["estate", "policy", "plan", "hazards", "objectives", "r
     from bridgehead.model.objectivefile import objectives_schema
     from bridgehead.model.plan import plan_schema
     from bridgehead.model.policy import policy_schema
+    from bridgehead.model.recoveryfile import recovery_schema
     from bridgehead.runbook.language import runbook_schema
 
     match kind:
@@ -38,6 +39,8 @@ def schema(kind: Literal["estate", "policy", "plan", "hazards", "objectives", "r
             document = hazards_schema()
         case "objectives":
             document = objectives_schema()
+        case "recovery":
+            document = recovery_schema()
         case "runbook":
             document = runbook_schema(action_params())
     print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

@@ -68,7 +68,7 @@ class Hook(msgspec.Struct, frozen=True):
     """A program that is run around a snapshot or a recovery.
 
     Attributes:
-        id: its name.
+        id: its name, which is also that of the file with its output.
         at: when it runs.
         command: program and arguments; no shell in between.
         timeout_s: then it is ended and counts as failed.
@@ -76,7 +76,7 @@ class Hook(msgspec.Struct, frozen=True):
         env: added to its environment.
     """
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     at: HookPoint
     command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     timeout_s: Positive = 60.0
@@ -98,11 +98,13 @@ class Database(msgspec.Struct, frozen=True):
         id: its name.
         engine: which.
         location: a file, or a connection string without a password (it comes from the environment).
+        password: reference to it, ``secret://MOUNT/PATH#FIELD``, where the environment does not have it.
     """
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     engine: DatabaseEngine
     location: str
+    password: str = ""
 
 
 class SiteJob(msgspec.Struct, frozen=True):
@@ -151,6 +153,7 @@ class Protected(msgspec.Struct, frozen=True):
         restore_bytes: how much is restored before it works, where that is known; it plans the streams.
         hooks: programs around its snapshots and its recovery.
         databases: that belong to its point in time.
+        pause_s: how long they may stand still for it, all together.
     """
 
     id: WorkloadId
@@ -174,6 +177,7 @@ class Protected(msgspec.Struct, frozen=True):
     restore_bytes: int | None = None
     hooks: Annotated[tuple[Hook, ...], Keyed("hook")] = ()
     databases: Annotated[tuple[Database, ...], Keyed("database")] = ()
+    pause_s: Positive = 10.0
 
     @property
     def served(self) -> WorkloadId:
@@ -274,7 +278,7 @@ class Recovery(msgspec.Struct, frozen=True):
         name: its name.
         sites: that protect each other.
         witness: a third site with nothing but a vault, whose word makes a majority when one of the two is lost; without it, nothing can be
-            promoted while the other site's vault is out of reach (design rules 7 and 8).
+            promoted while the other site's vault is out of reach.
         workloads: what is protected.
         archives: further sites with a vault that holds copies: what the recovery site lacks is fetched from there.
         objectives: the file with the objectives, from the recovery file's folder.
