@@ -82,7 +82,7 @@ class Bell:
         fresh = self.outbox.post(notice, sorted({*ways, *(way for way in also if way[0] in self.channels)}), now_s=time.time())
         self._known.add(notice.key)
         if fresh:
-            if lost := self.unreached(notice):
+            if lost := self.unreached(notice) or (() if ways or also else ("anybody",)):
                 self._say(f"no channel reaches {', '.join(lost)}: {notice.title}")
             for courier in self._couriers:
                 courier.wake()

@@ -79,16 +79,15 @@ class Desk:
         answer = Answer.read(brought.body)
         _allow(responder, answer)
         with self._lock:
-            return self._recorded(answer)
+            return self._recorded(answer, responder)
 
-    def _recorded(self, answer: Answer) -> Recorded:
+    def _recorded(self, answer: Answer, responder: Responder) -> Recorded:
         secret = self._own_secret()
 
         def only_if(state: st.RunState) -> None:
             _hold_against(state, answer, secret)
 
-        said = f"by {answer.person}, brought by web hook"
-        comment = f"{answer.comment} ({said})" if answer.comment else said
+        comment = f"{answer.comment} (brought by {responder.id})".strip()
         try:
             if answer.answer is AnswerKind.DONE:
                 runs.sign_off(self._home, answer.run, answer.step, by=answer.person, evidence=answer.evidence, only_if=only_if)

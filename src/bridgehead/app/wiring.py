@@ -18,7 +18,9 @@ from bridgehead.ports.metrics import Metrics, Reading
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.ports.vaults import Vaults
 from bridgehead.recovery.actions.bubble import CloseBubble, FaultsHit, OpenBubble, ProveThis, StartInBubble, StrikeJob
+from bridgehead.recovery.actions.consistency import GoOn, HoldDatabases, KeepPoint
 from bridgehead.recovery.actions.fencing import RaiseFence
+from bridgehead.recovery.actions.hooks import RunHooks
 from bridgehead.recovery.actions.jobs import StartJob, StopJob
 from bridgehead.recovery.actions.losing import ConfirmLoss, MeasureLoss
 from bridgehead.recovery.actions.milestones import ProbeReplication, ReachMilestone
@@ -73,6 +75,10 @@ ACTIONS: tuple[type[Any], ...] = (
     ClearJobs,
     MeasureLoss,
     ProbeReplication,
+    RunHooks,
+    HoldDatabases,
+    GoOn,
+    KeepPoint,
 )
 
 

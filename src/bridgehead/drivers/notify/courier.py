@@ -67,7 +67,8 @@ class Courier:
         """End; what is on its way comes to its end first, for up to a second."""
         self._stop.set()
         self._wake.set()
-        self._thread.join(1.0)
+        if self._thread.ident is not None:
+            self._thread.join(1.0)
 
     def round(self) -> bool:
         """Deliver what is due. False when another process does that for this channel. Raises port errors of the outbox."""
@@ -88,7 +89,7 @@ class Courier:
                     self.round()
                     trouble = ""
                 except PortError as error:
-                    if error.happened != trouble:
+                    if error.happened != trouble and not self._stop.is_set():
                         self._say(str(error))
                     trouble = error.happened
                 self._wake.wait(LOOK_S)

@@ -24,6 +24,9 @@ PATH: Final = "/answers/"
 AT_ONCE: Final = 32
 """Connections beyond that wait: nobody keeps the server from working by opening many."""
 TIMEOUT_S: Final = 10.0
+"""For each wait on a client."""
+LONGEST_S: Final = 30.0
+"""For a whole connection: nobody keeps a place by sending a byte now and then."""
 _STATUS: Final = {
     Refusal.UNKNOWN_SENDER: HTTPStatus.UNAUTHORIZED,
     Refusal.FORGED: HTTPStatus.UNAUTHORIZED,
@@ -99,6 +102,10 @@ class _Bounded(socketserver.TCPServer):
         threading.Thread(target=self._served, args=(request, client_address), daemon=True).start()
 
     def _served(self, request: socket.socket, client_address: Any) -> None:
+        twin = request.dup()  # what TLS takes over below is another object
+        ending = threading.Timer(LONGEST_S, _cut, args=(twin,))
+        ending.daemon = True
+        ending.start()
         try:
             with contextlib.suppress(OSError):
                 request.settimeout(TIMEOUT_S)
@@ -106,12 +113,19 @@ class _Bounded(socketserver.TCPServer):
                     request = self._context.wrap_socket(request, server_side=True)
                 self.finish_request(request, client_address)
         finally:
+            ending.cancel()
+            twin.close()
             with contextlib.suppress(OSError):
                 self.shutdown_request(request)
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no news."""
+
+
+def _cut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _context(tls: tuple[str, str | None] | None) -> ssl.SSLContext | None:

@@ -1,0 +1,347 @@
+"""Nothing that was decided on is lost, and nobody hears it twice: kill -9, receivers that fail, disks that are full (issue 6, `notify`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridgehead.app.home import Home
+from bridgehead.app.notifying import Bell, open_bell
+from bridgehead.drivers.notify import Courier, Outbox
+from bridgehead.host.webhook_signature import ID
+from bridgehead.kernel.errors import BridgeheadError, Permanent, PortError, Transient, Unknown
+from bridgehead.model.notice import Notice
+from bridgehead.testing.hook_receiver import HookReceiver
+from bridgehead.testing.notify_suite import SECRET, notice, over
+
+TELLER = """
+import os, signal, sys, time
+from pathlib import Path
+from bridgehead.app.home import Home
+from bridgehead.app.notifying import required_bell
+from bridgehead.testing.notify_suite import notice
+bell = required_bell(Home(Path(sys.argv[1])), say=print)
+if sys.argv[2] == "deliver":
+    bell.start()
+for number in range(1, int(sys.argv[3]) + 1):
+    bell.post(notice(number))
+print("posted", flush=True)
+if sys.argv[2] == "die":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(1000)
+"""
+
+
+def configure(home: Home, url: str, **more: Any) -> None:
+    home.folder.mkdir(mode=0o700, exist_ok=True)
+    (home.folder / "secret").write_text(SECRET)
+    channels = {"chat": {"driver": "webhook", "url": url, "secrets": [f"file:{home.folder}/secret"]}}
+    (home.folder / "notify.yaml").write_text(json.dumps({"notify": "ops", "channels": channels} | more))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def hook() -> Iterator[HookReceiver]:
+    with HookReceiver(secret=SECRET) as receiver:
+        yield receiver
+
+
+def bell_of(home: Home, said: list[str]) -> Bell:
+    bell = open_bell(home, say=said.append)
+    assert bell is not None
+    return bell
+
+
+def teller(home: Home, how: str, count: int) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", TELLER, str(home.folder), how, str(count)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "posted\n"
+    return process
+
+
+def test_what_was_posted_is_told_by_the_next_process(home: Home, hook: HookReceiver) -> None:
+    configure(home, hook.url)
+    dead = teller(home, "die", 20)
+    assert dead.wait() == -signal.SIGKILL
+    assert hook.requests == []
+    bell = bell_of(home, [])
+    bell.start()
+    hook.until(lambda: len(hook.taken) == 20)
+    bell.close()
+    assert [one["data"]["key"] for one in hook.taken.values()] == [notice(number).key for number in range(1, 21)]
+
+
+def test_what_was_on_its_way_at_a_kill_is_told_again_with_the_same_id(home: Home, hook: HookReceiver) -> None:
+    configure(home, hook.url)
+    hook.gate.clear()
+    dying = teller(home, "deliver", 3)
+    hook.until(lambda: hook.requests)
+    dying.kill()
+    dying.wait()
+    hook.gate.set()
+    bell = bell_of(home, [])
+    bell.start()
+    hook.until(lambda: len(hook.taken) == 3)
+    hook.until(lambda: bell.outbox.pending() == 0)
+    bell.close()
+    ids = [headers[ID] for headers, _ in hook.requests]
+    assert len(ids) == 4
+    assert ids[0] == ids[1], "taken by the receiver, and not known to be"
+
+
+def test_two_processes_tell_it_once(home: Home, hook: HookReceiver) -> None:
+    configure(home, hook.url)
+    said: list[str] = []
+    first, second = bell_of(home, said), bell_of(home, said)
+    for bell in (first, second):
+        bell.start()
+    assert [bell.post(notice()) for bell in (first, second)] == [True, False]
+    assert bell_of(home, said).post(notice()) is False, "nor does a process that comes later"
+    second.post(notice(2))
+    hook.until(lambda: len(hook.requests) == 2)
+    first.close()
+    second.post(notice(3))
+    hook.until(lambda: len(hook.taken) == 3)
+    second.close()
+    assert len(hook.requests) == 3
+    assert said == []
+
+
+class Clock:
+    """Time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Fickle:
+    """A receiver in memory with a fate for each attempt: what real ones do, the conformance suite shows."""
+
+    def __init__(self) -> None:
+        self.refresh_s: float | None = None
+        self.fates: dict[str, list[PortError]] = {}
+        self.log: list[str] = []
+
+    def receivers(self, told: Notice) -> tuple[str, ...]:
+        return ("r",)
+
+    def send(self, told: Notice, receiver: str) -> None:
+        self.log.append(told.key)
+        if self.fates.get(told.key):
+            raise self.fates[told.key].pop(0)
+
+
+class Bench:
+    """A courier that is driven by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock, self.receiver, self.said = Clock(), Fickle(), list[str]()
+        self.outbox = Outbox(folder / "outbox.db")
+        self.courier = Courier(
+            "c", self.receiver, self.outbox, lock=folder / "c.lock", give_up_s=3600.0, say=self.said.append, now_s=self.clock
+        )
+
+    def post(self, *notices: Notice) -> None:
+        for one in notices:
+            self.outbox.post(one, [("c", "r")], now_s=self.clock.now_s)
+
+    def after(self, wait_s: float) -> list[str]:
+        """What is tried in a round so much later."""
+        self.clock.now_s += wait_s
+        del self.receiver.log[:]
+        assert self.courier.round()
+        return list(self.receiver.log)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def transient(retry_after_s: float = 1.0) -> Transient:
+    return Transient("no answer", tried="tell", subject="r", retry_after_s=retry_after_s)
+
+
+def test_pauses_double_up_to_five_minutes_and_the_receivers_wish_counts(bench: Bench) -> None:
+    one = notice()
+    bench.receiver.fates[one.key] = [*[transient() for _ in range(11)], transient(retry_after_s=900.0)]
+    bench.post(one)
+    tries_s, began_s = [], bench.clock.now_s
+    while not tries_s or bench.outbox.pending():
+        if bench.after(0.5):
+            tries_s.append(bench.clock.now_s - began_s)
+    pauses_s = [round(after_s - before_s) for before_s, after_s in zip(tries_s, tries_s[1:], strict=False)]
+    assert pauses_s == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 900]
+    assert len(bench.said) == 2, "said when it begins and when it is over"
+
+
+def test_a_thread_is_told_in_its_order_and_others_go_on(bench: Bench) -> None:
+    first, other = notice(1), notice(2)
+    bench.receiver.fates[first.key] = [Permanent("refused", tried="tell", subject="r")]
+    bench.post(first, over(first), other)
+    assert bench.after(0) == [first.key, other.key]
+    assert bench.after(100) == []
+    assert bench.after(300) == [first.key]
+    assert bench.after(0) == [over(first).key]
+
+
+def test_a_receiver_in_trouble_is_not_asked_for_each_notice(bench: Bench) -> None:
+    bench.receiver.fates = {notice(number).key: [transient(), transient()] for number in range(1, 50)}
+    bench.post(*(notice(number) for number in range(1, 50)))
+    assert len(bench.after(0)) == 1
+
+
+def test_an_unknown_outcome_is_told_again(bench: Bench) -> None:
+    bench.receiver.fates[notice().key] = [Unknown("hung up", tried="tell", subject="r")]
+    bench.post(notice())
+    assert bench.after(0) == bench.after(2) == [notice().key]
+    assert bench.after(100) == []
+
+
+def test_what_cannot_be_told_for_too_long_is_given_up_and_that_is_said(bench: Bench) -> None:
+    one = notice()
+    bench.receiver.fates[one.key] = [Permanent("no such room", tried="tell", subject="r") for _ in range(99)]
+    bench.post(one, over(one))
+    for _ in range(30):
+        bench.after(300)
+    assert [(found.outcome, found.trouble) for found in bench.outbox.deliveries()] == [("told", ""), ("given-up", "no such room")]
+    assert "gives up" in " ".join(bench.said)
+
+
+def test_a_clock_that_was_set_back_delays_nothing_for_long(bench: Bench) -> None:
+    bench.receiver.fates[notice().key] = [transient()]
+    bench.post(notice())
+    bench.after(0)
+    assert bench.after(-30 * 86_400.0) == [notice().key]
+
+
+def test_receivers_that_forget_are_told_again_what_stands_and_no_more(bench: Bench) -> None:
+    bench.receiver.refresh_s = 60.0
+    standing, ended = notice(1), notice(2)
+    bench.post(standing, ended, over(ended))
+    bench.after(0)
+    bench.after(0)
+    assert bench.after(59) == []
+    assert bench.after(2) == [standing.key]
+    bench.post(over(standing))
+    bench.after(1)
+    assert bench.after(61) == []
+
+
+def test_old_threads_are_forgotten_when_they_are_over_and_told(bench: Bench) -> None:
+    done, stands, stuck = notice(1), notice(2), notice(3)
+    bench.receiver.fates[over(stuck).key] = [transient()]
+    bench.post(done, over(done), stands, stuck, over(stuck))
+    bench.after(0)
+    bench.after(0)
+    bench.outbox.prune(now_s=bench.clock.now_s + 1000)
+    assert len(bench.outbox.deliveries()) == 5
+    bench.outbox.prune(now_s=bench.clock.now_s + 91 * 86_400.0)
+    left = {found.notice.thread for found in bench.outbox.deliveries()}
+    assert left == {stands.thread, stuck.thread}
+
+
+def test_a_driver_that_fails_in_an_unforeseen_way_stops_nobody(bench: Bench) -> None:
+    bench.receiver.fates[notice(1).key] = [ZeroDivisionError("oh")]  # type: ignore[list-item]
+    bench.post(notice(1), notice(2))
+    assert bench.after(0) == [notice(1).key, notice(2).key]
+    assert "ZeroDivisionError" in bench.said[0]
+
+
+def test_one_courier_works_for_a_channel_and_the_next_takes_over_at_once(tmp_path: Path) -> None:
+    first, second = Bench(tmp_path), Bench(tmp_path)
+    assert first.courier.round()
+    assert not second.courier.round()
+    first.courier.start()
+    first.courier.stop()
+    assert second.courier.round()
+
+
+def test_an_outbox_that_is_damaged_or_has_no_place_says_so(tmp_path: Path) -> None:
+    (tmp_path / "outbox.db").write_bytes(b"not a database, and long enough to be told from an empty one" * 20)
+    with pytest.raises(Permanent, match="told again"):
+        Outbox(tmp_path / "outbox.db")
+    with pytest.raises(PortError):
+        Outbox(tmp_path / "outbox.db" / "inner.db")
+
+
+def test_nobody_else_reads_the_outbox_and_no_secret_is_in_it(home: Home, hook: HookReceiver) -> None:
+    responders = {"bot": {"secrets": ["file:/x"], "people": ["ann"]}}
+    answers = {"url": "https://b.example", "secret": f"file:{home.folder}/own", "responders": responders}
+    configure(home, hook.url, answers=answers)
+    own = "the secret of the desk, long enough"
+    (home.folder / "own").write_text(own)
+    bell = bell_of(home, [])
+    bell.start()
+    bell.post(notice())
+    hook.until(lambda: hook.taken)
+    bell.close()
+    word = next(iter(hook.taken.values()))["data"]["answer"]["nonces"]["ann"]
+    files = [path for path in (home.folder / "notify").iterdir() if path.is_file()]
+    assert files
+    for path in files:
+        assert os.stat(path).st_mode & 0o077 == 0, path
+        content = path.read_bytes()
+        assert not any(secret.encode() in content for secret in (SECRET, own, word)), path
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"secrets": [SECRET]}, "no reference to a secret"),
+        ({"url": "http://example.org/x"}, "https:// is needed"),
+        ({"driver": "pigeon"}, "no notify driver 'pigeon'"),
+        ({"tells": ["gossip"]}, "gossip"),
+        ({"sekrets": []}, "sekrets"),
+    ],
+)
+def test_a_notify_file_with_a_fault_is_refused_with_its_place_and_without_what_may_be_secret(
+    home: Home, hook: HookReceiver, change: dict[str, Any], words: str
+) -> None:
+    configure(home, hook.url)
+    file = json.loads((home.folder / "notify.yaml").read_text())
+    file["channels"]["chat"] |= change
+    (home.folder / "notify.yaml").write_text(json.dumps(file))
+    with pytest.raises(BridgeheadError, match=words.replace("(", ".")) as refused:
+        open_bell(home, say=print)
+    assert SECRET not in str(refused.value)
+    assert "channels.chat" in str(refused.value)
+
+
+def test_no_file_tells_nobody(home: Home) -> None:
+    assert open_bell(home, say=print) is None
+    assert not (home.folder / "notify").exists()
+
+
+def test_people_whom_no_channel_reaches_are_named(home: Home) -> None:
+    configure(home, "https://example.org")
+    mail = {
+        "driver": "email",
+        "server": "127.0.0.1:9",
+        "security": "none",
+        "sender": "b@example.org",
+        "addresses": {"ann": "a@example.org"},
+    }
+    (home.folder / "notify.yaml").write_text(json.dumps({"notify": "ops", "channels": {"post": mail}}))
+    said: list[str] = []
+    bell = bell_of(home, said)
+    bell.post(notice())
+    bell.post(msgspec.structs.replace(notice(2), people=()))
+    assert said == [f"no channel reaches bob: {notice().title}", f"no channel reaches anybody: {notice().title}"]
+    bell.close(patience_s=0)
