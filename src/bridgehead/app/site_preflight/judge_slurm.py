@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bridgehead.app.site_preflight import checks
 from bridgehead.app.site_preflight.place import Place
-from bridgehead.app.site_preflight.slurm import Cluster, Record, features_of, listed, usable
+from bridgehead.app.site_preflight.slurm import SILENT, Cluster, Record, features_of, listed, usable
 from bridgehead.assess.checking import Case, Check
 from bridgehead.kernel.errors import PortError
 from bridgehead.kernel.phrase import nearest
@@ -24,7 +24,7 @@ def judge_slurm(needs: SiteNeeds, cluster: Cluster, place: Place) -> Iterator[Fi
     yield from _reservations(needs, cluster)
     yield from _features(needs, cluster)
     if needs.script:
-        yield _accepted(needs, place)
+        yield _accepted(needs, cluster, place)
 
 
 def case_of(check: Check, needs: SiteNeeds, what: str, where: str = "") -> Case:
@@ -71,7 +71,7 @@ def _accounts(needs: SiteNeeds, cluster: Cluster) -> Iterator[Finding]:
     for need in asked:
         case = case_of(checks.ACCOUNT, needs, f"account:{need.word}", need.where)
         if keeps is False:
-            yield case.holds(True, "the cluster keeps no accounts: every name is taken", remedy="")
+            yield case.holds(True, "the cluster does not enforce accounts: every name is taken", remedy="")
         elif keeps is None or rows is None or user is None:
             yield case.unknown(f"nobody knows: {cluster.missing()}", measurement="sacctmgr show assoc format=cluster,account,user,qos")
         elif any(one.account == need.word and one.user == user for one in rows):
@@ -88,7 +88,7 @@ def _qos(needs: SiteNeeds, cluster: Cluster) -> Iterator[Finding]:
         case = case_of(checks.QOS, needs, f"qos:{need.word}", need.where)
         keeps = cluster.keeps_accounts()
         if keeps is False:
-            yield case.holds(True, "the cluster keeps no QoS: every name is taken", remedy="")
+            yield case.holds(True, "the cluster does not enforce QoS: every name is taken", remedy="")
             continue
         names, rows, user = cluster.qos(), cluster.associations(), cluster.user()
         if keeps is None or names is None or rows is None or user is None:
@@ -139,12 +139,14 @@ def nodes_for(needs: SiteNeeds, cluster: Cluster) -> list[Record] | None:
     ]  # fmt: skip
 
 
-def _accepted(needs: SiteNeeds, place: Place) -> Finding:
+def _accepted(needs: SiteNeeds, cluster: Cluster, place: Place) -> Finding:
     """Slurm says itself whether it would take the script, without taking it."""
     case = case_of(checks.SLURM, needs, f"job:{needs.workload}")
     measurement = "sbatch --test-only SCRIPT, at the site"
     if place.captured is not None:
         return case.unknown("captured output cannot say it", measurement=measurement)
+    if cluster.silent:
+        return case.unknown(f"nobody knows: {cluster.silent}", measurement=measurement)
     try:
         result = place.run(["sbatch", "--test-only"], stdin=needs.script.encode())
     except PortError as error:
@@ -152,7 +154,7 @@ def _accepted(needs: SiteNeeds, place: Place) -> Finding:
     said = re.sub(r"\bsbatch: ", "", result.complaint)
     if result.exit_code == 0:
         return case.holds(True, f"Slurm would take it: {said}", remedy="")
-    if re.search(r"contact|timed out|connect|munge", said, re.IGNORECASE):
+    if re.search(SILENT, said, re.IGNORECASE):
         return case.unknown(f"Slurm does not answer: {said}", measurement=measurement)
     return case.holds(False, f"Slurm would refuse it: {said}", remedy="correct what Slurm names, in the mapping or at the site")
 

@@ -14,7 +14,7 @@ from bridgehead.kernel.errors import NotFound, Permanent, PortError
 from bridgehead.model.site_map import SiteLook
 from bridgehead.ports.shell import Shell, ShellResult
 
-QUERY_S: Final = 30.0
+QUERY_S: Final = 20.0
 LOOK_S: Final = 120.0
 
 

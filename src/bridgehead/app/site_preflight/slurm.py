@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.app.site_preflight.place import Place
-from bridgehead.kernel.errors import PortError
+from bridgehead.kernel.errors import Permanent, PortError
 
 QUERIES: Final = {
     "scontrol-show-config.txt": ("scontrol", "show", "config"),
@@ -23,6 +23,8 @@ QUERIES: Final = {
 _NO_USE: Final = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR", "INVAL"}
 )
+SILENT: Final = r"contact|timed out|connect|munge|took longer"
+"""What clients say when slurmctld does not answer."""
 Record = dict[str, str]
 
 
@@ -42,6 +44,8 @@ class Cluster:
         self._place = place
         self._texts: dict[str, str | None] = {}
         self.why: dict[str, str] = {}
+        self.silent = ""
+        """Why slurmctld does not answer; then it is not asked again, since each call waits for it."""
 
     def config(self, key: str) -> str | None:
         """A value of slurm.conf as it counts now."""
@@ -62,9 +66,11 @@ class Cluster:
         return self._records("scontrol-show-reservation.txt", "ReservationName")
 
     def keeps_accounts(self) -> bool | None:
-        """Whether accounts and QoS mean anything: without slurmdbd every name is taken."""
-        kind = self.config("AccountingStorageType")
-        return None if kind is None else "slurmdbd" in kind
+        """Whether accounts and QoS mean anything: without slurmdbd, or when it does not enforce them, every name is taken."""
+        kind, enforced = self.config("AccountingStorageType"), self.config("AccountingStorageEnforce")
+        if kind is None or enforced is None:
+            return None
+        return "slurmdbd" in kind and bool({"associations", "limits", "qos", "safe", "all"} & set(enforced.lower().split(",")))
 
     def associations(self) -> list[Association] | None:
         """Of this cluster."""
@@ -91,10 +97,14 @@ class Cluster:
     def _text(self, name: str) -> str | None:
         if name not in self._texts:
             try:
+                if self.silent and QUERIES[name][0] != "id":
+                    raise Permanent(self.silent, tried="ask Slurm", subject=name)
                 self._texts[name] = self._place.text(name, QUERIES[name])
             except PortError as error:
                 self._texts[name] = None
                 self.why[name] = error.happened
+                if QUERIES[name][0] == "scontrol" and re.search(SILENT, error.happened, re.IGNORECASE):
+                    self.silent = error.happened
         return self._texts[name]
 
     def _records(self, name: str, key: str) -> dict[str, Record] | None:
