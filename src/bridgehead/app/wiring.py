@@ -24,6 +24,7 @@ from bridgehead.recovery.actions.hooks import RunHooks
 from bridgehead.recovery.actions.jobs import StartJob, StopJob
 from bridgehead.recovery.actions.losing import ConfirmLoss, MeasureLoss
 from bridgehead.recovery.actions.milestones import ProbeReplication, ReachMilestone
+from bridgehead.recovery.actions.preflight import PreflightSites
 from bridgehead.recovery.actions.promotion import PromoteStandby
 from bridgehead.recovery.actions.proving import ProveNewest
 from bridgehead.recovery.actions.ramping import RampTraffic
@@ -75,6 +76,7 @@ ACTIONS: tuple[type[Any], ...] = (
     ClearJobs,
     MeasureLoss,
     ProbeReplication,
+    PreflightSites,
     RunHooks,
     HoldDatabases,
     GoOn,
@@ -250,6 +252,8 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
     Raises BAD_INPUT for an unknown driver or wrong options.
     """
     sites: dict[SiteId, Mapping[str, Any]] = connections["sites"]
+    from bridgehead.app.site_preflight.judging import SitePreflight
+
     services: dict[ServiceId, Mapping[str, Any]] = connections["services"]
     return Switchboard(
         schedulers={site: ReferencingScheduler(_made("scheduler", c["scheduler"], site)) for site, c in sites.items() if "scheduler" in c},
@@ -259,6 +263,7 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         metrics=ServiceMetrics({service: _made("metrics", c["metrics"]) for service, c in services.items() if "metrics" in c}),
         vaults=_vaults({site: c["vault"] for site, c in sites.items() if "vault" in c}),
         bubbles=_made("bubbles", connections["bubbles"]) if "bubbles" in connections else None,
+        preflight=SitePreflight(connections),
     )
 
 

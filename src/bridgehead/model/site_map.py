@@ -89,7 +89,7 @@ class DatasetPlaces(msgspec.Struct, frozen=True):
     limit_s: Annotated[Seconds, msgspec.Meta(gt=0)] = 3600.0
 
 
-class SiteLook(msgspec.Struct, frozen=True):
+class SiteLook(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a site is looked at by a preflight.
 
     Attributes:

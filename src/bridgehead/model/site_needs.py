@@ -8,7 +8,7 @@ from bridgehead.kernel.ids import SiteId, WorkloadId
 from bridgehead.model.site_map import Kind, SiteLook
 
 
-class Need(msgspec.Struct, frozen=True):
+class Need(msgspec.Struct, frozen=True, omit_defaults=True):
     """One word of the job that must mean something there.
 
     Attributes:
@@ -27,7 +27,7 @@ class Need(msgspec.Struct, frozen=True):
     expected: str = ""
 
 
-class ImageNeed(msgspec.Struct, frozen=True):
+class ImageNeed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A container image.
 
     Attributes:
@@ -42,7 +42,7 @@ class ImageNeed(msgspec.Struct, frozen=True):
     nccl: str = ""
 
 
-class DataNeed(msgspec.Struct, frozen=True):
+class DataNeed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A data set.
 
     Attributes:
@@ -59,7 +59,7 @@ class DataNeed(msgspec.Struct, frozen=True):
     limit_s: float = 3600.0
 
 
-class NodeClass(msgspec.Struct, frozen=True):
+class NodeClass(msgspec.Struct, frozen=True, omit_defaults=True):
     """Nodes with GPUs that are alike, as the estate has them.
 
     Attributes:
@@ -77,7 +77,7 @@ class NodeClass(msgspec.Struct, frozen=True):
     nccl: str = ""
 
 
-class SiteNeeds(msgspec.Struct, frozen=True):
+class SiteNeeds(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that a workload needs at ``target``, and what its home has of it.
 
     Attributes:

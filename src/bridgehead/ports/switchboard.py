@@ -11,6 +11,7 @@ from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.bubbles import Bubbles
 from bridgehead.ports.metrics import Metrics
+from bridgehead.ports.preflight import Preflight
 from bridgehead.ports.scheduler import Scheduler
 from bridgehead.ports.serving import Serving
 from bridgehead.ports.traffic import Traffic
@@ -32,6 +33,7 @@ class Switchboard(msgspec.Struct, frozen=True):
     vaults: Vaults
     bubbles: Bubbles | None = None
     """Of drills; other runs have none."""
+    preflight: Preflight | None = None
 
     def scheduler(self, site: SiteId) -> Scheduler:
         """The scheduler of a site."""

@@ -26,6 +26,7 @@ from bridgehead.kernel.ids import SiteId
 from bridgehead.model.finding import Finding
 from bridgehead.model.login import SshOptions
 from bridgehead.model.site_needs import SiteNeeds
+from bridgehead.ports.shell import Shell
 
 
 class _Way(msgspec.Struct, frozen=True):
@@ -73,16 +74,25 @@ class SitePreflight:
 
     def _places(self, site: SiteId) -> tuple[Place, Place]:
         """Where to look at files and the like, and where to ask Slurm: nowhere, at a site that another scheduler runs."""
-        from bridgehead.app.wiring import shell_at
-
-        connection = self._sites.get(site, {}).get("scheduler")
+        ports = self._sites.get(site, {})
         captured = self._captured.get(site)
-        if connection is None:
-            return Place(None), Place(None, captured=captured)
-        way = msgspec.convert({key: value for key, value in connection.items() if key in ("ssh", "prefix", "conf")}, _Way)
+        scheduler = ports.get("scheduler")
+        way = msgspec.convert({key: value for key, value in (scheduler or {}).items() if key in ("ssh", "prefix", "conf")}, _Way)
         env = {"SLURM_CONF": way.conf} if way.conf else {}
-        shell = partial(shell_at, way.ssh, prefix=way.prefix)
-        place = Place(shell, env=env)
-        if captured is not None:
-            return place, Place(shell, env=env, captured=captured)
-        return place, place if connection["driver"] == "slurm" else Place(None)
+        place = Place(partial(_shell_of, site, ports, way) if "shell" in ports or scheduler is not None else None, env=env)
+        asked = scheduler is not None and scheduler["driver"] == "slurm"
+        slurm = Place(partial(_shell_of, site, {}, way) if asked else None, env=env, captured=captured)
+        return place, slurm
+
+
+def _shell_of(site: SiteId, ports: Mapping[str, Any], way: _Way) -> Shell:
+    """The site's own shell, where the estate connects one, else the way of its scheduler."""
+    from bridgehead.app import wiring
+
+    given = ports.get("shell")
+    if given is None:
+        return wiring.shell_at(way.ssh, prefix=way.prefix)
+    driver = wiring.DRIVERS["shell"][given["driver"]]()
+    options = {key: value for key, value in given.items() if key != "driver"}
+    shell: Shell = driver.make(site, wiring.read_options(options, driver.options))
+    return shell
