@@ -90,7 +90,7 @@ def test_a_run_is_answered_by_web_hook_from_its_first_question_to_its_last(post:
     assert post.answer(port, task, "eve", "done", evidence=["photo 1", "photo 2"])[0] == 200
     assert driver.end().returncode == 0
     approvals = [(event.by, event.comment) for event in line.events("move") if isinstance(event, ev.Approved)]
-    assert approvals == [("ann", "looks right (by ann, brought by web hook)"), ("bob", "by bob, brought by web hook")]
+    assert approvals == [("ann", "looks right (brought by bot)"), ("bob", "(brought by bot)")]
     late = post.answer(port, ask, "bob", "reject")
     assert (late[0], late[1]["refused"]) == (409, "not-now")
     post.hook.until(lambda: len(post.hook.data("bridgehead.ask.resolved")) == 2)
@@ -98,3 +98,65 @@ def test_a_run_is_answered_by_web_hook_from_its_first_question_to_its_last(post:
     serving.process.terminate()
     assert serving.end().returncode == 0
     assert not post.hook.forged
+
+
+def test_G06_nobody_answers_and_the_next_ones_are_called_also_when_nobody_drives_the_run(post: Post, line: CommandLine, steps: Any) -> None:
+    levels = [{"after": "200 ms", "people": ["ada"]}, {"after": "2500 ms", "people": ["ben"]}]
+    post.configure(escalation=levels)
+    driver = line.start([steps.approval()])
+    post.ask("agree")
+    (first,) = post.hook.until(lambda: post.hook.data("bridgehead.call.open"))
+    assert first["people"] == ["ada"]
+    post.hook.until(lambda: any(isinstance(event, ev.Noticed) for event in line.events("move")))
+    driver.process.kill()
+    driver.end()
+    _, port = post.serve()
+    calls = post.hook.until(lambda: (found := post.hook.data("bridgehead.call.open"))[1:] and found)
+    assert [call["people"] for call in calls] == [["ada"], ["ben"]], "nobody is called twice for a level"
+    status, done = post.answer(port, post.ask("agree"), "bob", "approve")
+    assert (status, done["recorded"]["driven"]) == (200, False)
+    assert line.run("run", "resume", "move").returncode == 0
+    post.hook.until(lambda: len(post.hook.data("bridgehead.call.resolved")) == 2)
+    notes = [event.text for event in line.events("move") if isinstance(event, ev.Noticed)]
+    assert notes[0] == "calling ada: move waits for an approval: agree"
+    assert len(notes) == len(set(notes))
+
+
+def test_a_receiver_that_is_down_is_noted_in_the_ledger_and_the_run_goes_on(post: Post, line: CommandLine, steps: Any) -> None:
+    post.configure()
+    post.hook.close()
+    driver = line.start([steps.approval()])
+    line.until("move", lambda state: any(isinstance(event, ev.Noticed) for event in line.events("move")))
+    (note,) = [event.text for event in line.events("move") if isinstance(event, ev.Noticed)]
+    assert note.startswith("chat: cannot tell http://127.0.0.1:")
+    pending = json.loads(line.run("people", "told", "--pending", "--json").stdout)["deliveries"]
+    assert [one["notice"]["kind"] for one in pending] == ["ask"]
+    assert line.run("run", "approve", "move", "agree", "--as", "ann").returncode == 0
+    assert driver.end().returncode == 0
+
+
+def test_a_notify_file_with_a_fault_stops_no_run_and_is_noted(post: Post, line: CommandLine, steps: Any) -> None:
+    (line.home / "notify.yaml").write_text("notify: ops\nchannels: {chat: {driver: pigeon}}\n")
+    assert line.start([steps.hold("1100 ms")]).end().returncode == 0
+    notes = [event.text for event in line.events("move") if isinstance(event, ev.Noticed)]
+    assert len(notes) == 1
+    assert "there is no notify driver 'pigeon'" in notes[0]
+    refused = line.run("people", "serve")
+    assert (refused.returncode, "channels.chat.driver" in refused.stderr) == (2, True)
+
+
+def test_a_trial_says_what_arrives(post: Post, line: CommandLine) -> None:
+    post.configure(on_call=["ann"])
+    done = line.run("people", "try", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [one["outcome"] for one in json.loads(done.stdout)["deliveries"]] == ["told"]
+    assert [one["people"] for one in post.hook.data("bridgehead.trial.open")] == [["ann"]]
+    post.hook.close()
+    failed = line.run("people", "try", "--timeout", "100 ms")
+    assert (failed.returncode, "a trial [open]: not yet" in failed.stdout) == (1, True)
+
+
+def test_answers_are_not_taken_in_the_clear_from_others(post: Post, line: CommandLine) -> None:
+    post.configure()
+    refused = line.run("people", "serve", "--host", "0.0.0.0")
+    assert (refused.returncode, "Give --cert" in refused.stderr) == (2, True)

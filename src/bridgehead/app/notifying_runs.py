@@ -114,8 +114,8 @@ def telling(home: Home, entries: Sequence[Entry], *, say: Say) -> Iterator[RunTe
     assert isinstance(first, ev.RunOpened)
     noted = {entry.event.text for entry in entries if isinstance(entry.event, ev.Noticed)}
     early: list[str] = []
+    told: RunTelling | None = None
     with ringing(home, say=lambda text: told.trouble(text) if told is not None else early.append(text)) as bell:
-        told: RunTelling | None = None
         levels = levels_of(first.estate, bell.file if bell is not None else None)
         told = RunTelling(home, levels=levels, bell=bell, noted=noted, say=say)
         for text in early:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from bridgehead.app.applications import Databases, SiteHooks
 from bridgehead.app.secrets import ReferencingScheduler, secret_value
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import ServiceId, SiteId
@@ -210,6 +211,19 @@ def _local_bubbles() -> Driver:
     return Driver(LocalBubblesOptions, LocalBubbles)
 
 
+def _local_shell() -> Driver:
+    from bridgehead.drivers.shell import LocalShell, LocalShellOptions
+
+    return Driver(LocalShellOptions, lambda site, options: LocalShell(options))
+
+
+def _ssh() -> Driver:
+    from bridgehead.drivers.ssh import SshShell
+    from bridgehead.model.login import SshOptions
+
+    return Driver(SshOptions, lambda site, options: SshShell(options))
+
+
 DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "scheduler": {"process": _process, "slurm": _slurm, "kubernetes": _kubernetes_jobs},
     "training": {"files": _files},
@@ -218,6 +232,7 @@ DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "metrics": {"prometheus-text": _prometheus_text, "prometheus": _prometheus},
     "serving": {"http": _http_serving},
     "bubbles": {"local": _local_bubbles},
+    "shell": {"local": _local_shell, "ssh": _ssh},
     "notify": {"webhook": _webhook, "email": _email, "alertmanager": _alertmanager},
 }
 """Port to driver to the function that imports it."""
@@ -264,6 +279,8 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         vaults=_vaults({site: c["vault"] for site, c in sites.items() if "vault" in c}),
         bubbles=_made("bubbles", connections["bubbles"]) if "bubbles" in connections else None,
         preflight=SitePreflight(connections),
+        databases=Databases(),
+        hooks=SiteHooks({site: partial(_made, "shell", c["shell"], site) for site, c in sites.items() if "shell" in c}),
     )
 
 

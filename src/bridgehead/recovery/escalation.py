@@ -64,8 +64,8 @@ def waits(state: st.RunState) -> list[Wait]:
     match state.mode:
         case st.NeedsPerson(since_s=since_s, reason=reason):
             found.append(Wait(WaitKind.TROUBLE, StepId(""), since_s, (), f"{state.run} needs a person: {reason}"))
-        case st.OnHold(since_s=since_s, reason=reason, frozen=True):
-            found.append(Wait(WaitKind.TROUBLE, StepId(""), since_s, (), f"{state.run} stands still: {reason}"))
+        case st.OnHold(since_s=since_s, by=by, reason=reason, frozen=True):
+            found.append(Wait(WaitKind.TROUBLE, StepId(""), since_s, (), f"{state.run} stands still: {by}: {reason}"))
         case _:
             pass
     return found

@@ -37,6 +37,11 @@ CREATE INDEX IF NOT EXISTS pending ON deliveries (channel) WHERE ended_s IS NULL
 _DELIVERIES: Final = """
             SELECT d.number, channel, receiver, body, posted_s, attempts, next_s, ended_s, outcome, trouble
             FROM deliveries d JOIN notices n USING (number)"""
+_FIRST_OF_THREAD: Final = """NOT EXISTS (
+                SELECT 1 FROM deliveries e JOIN notices m USING (number) WHERE e.channel = d.channel AND e.receiver = d.receiver
+                AND e.ended_s IS NULL AND m.thread = n.thread AND m.number < n.number)"""
+_LONGEST_PAUSE_S: Final = 4000.0
+"""Longer than any pause between two attempts."""
 _TRIED: Final = "use the outbox of notices"
 
 
@@ -97,13 +102,11 @@ class Outbox:
         """What a channel is to deliver now, the oldest first. A thread is told in its order: nothing overtakes to the same receiver."""
         query = f"""
             {_DELIVERIES}
-            WHERE channel = ? AND ended_s IS NULL AND (next_s <= ? OR next_s > ?) AND NOT EXISTS (
-                SELECT 1 FROM deliveries e JOIN notices m USING (number) WHERE e.channel = d.channel AND e.receiver = d.receiver
-                AND e.ended_s IS NULL AND m.thread = n.thread AND m.number < n.number)
+            WHERE channel = ? AND ended_s IS NULL AND (next_s <= ? OR next_s > ?) AND {_FIRST_OF_THREAD}
             ORDER BY d.number LIMIT ?
         """
         # A moment that is far ahead comes of a clock that was set back.
-        return [_delivery(row) for row in self._rows(query, (channel, now_s, now_s + 86_400.0, most))]
+        return [_delivery(row) for row in self._rows(query, (channel, now_s, now_s + _LONGEST_PAUSE_S, most))]
 
     def standing(self, channel: str) -> list[Delivery]:
         """What a channel has told of threads that are still open: the last of each, for receivers that forget."""
@@ -135,8 +138,9 @@ class Outbox:
         return int(self._rows("SELECT count(*) FROM deliveries WHERE ended_s IS NULL", ())[0][0])
 
     def untried(self) -> int:
-        """How many deliveries nobody has tried yet."""
-        return int(self._rows("SELECT count(*) FROM deliveries WHERE ended_s IS NULL AND attempts = 0", ())[0][0])
+        """How many deliveries nobody has tried yet, though nothing is in their way."""
+        query = "SELECT count(*) FROM deliveries d JOIN notices n USING (number) WHERE ended_s IS NULL AND attempts = 0"
+        return int(self._rows(f"{query} AND {_FIRST_OF_THREAD}", ())[0][0])
 
     def deliveries(self, *, most: int = 1000) -> list[Delivery]:
         """All deliveries, the newest first."""

@@ -1,0 +1,205 @@
+"""What of a run people are told, when, whom, and that it is over; who is called when nobody answers (R14; G06, G08)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridgehead.app.home import Home
+from bridgehead.app.notifying import Bell, required_bell
+from bridgehead.app.notifying_runs import RunsTelling, RunTelling, levels_of, opened, tell, with_escalation
+from bridgehead.kernel.errors import BridgeheadError
+from bridgehead.kernel.ids import Person, RunId, ServiceId, SiteId, StepId
+from bridgehead.model import event as ev
+from bridgehead.model.notice import Notice, NoticeKind, NoticeState, Severity
+from bridgehead.model.recovery import Escalation
+from bridgehead.model.runbook import ApprovalStep, GateStep, OnBreach, Runbook, TaskStep
+from bridgehead.recovery.escalation import due, waits
+from bridgehead.runbook import state as st
+from bridgehead.runbook.apply import apply, fold
+from bridgehead.runbook.engine import open_run
+
+AGREE = ApprovalStep(StepId("agree"), (Person("ann"), Person("bob")), 600.0, quorum=2, text="LOST if this is done: 12 steps.")
+CABLE = TaskStep(StepId("cable"), Person("eve"), ("unplug it", "label it"), 600.0, needs=(StepId("agree"),))
+GATE = GateStep(StepId("watch"), ServiceId("chat"), SiteId("b"), None, (), "requests", 1, 1, 1.0, 600.0, on_breach=OnBreach.PAGE)
+LEVELS = (Escalation(60.0, (Person("ada"),)), Escalation(300.0, (Person("ben"),)))
+BEGAN_S = 1_700_000_000.0
+BEGUN = [ev.DriverTook(BEGAN_S, 1, "x/1"), ev.StepStarted(BEGAN_S + 1, AGREE.id), ev.StepStarted(BEGAN_S + 1, GATE.id)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.folder.mkdir(mode=0o700)
+    hook = {"driver": "webhook", "url": "https://chat.example/x", "secrets": ["file:/none"]}
+    addresses = {name: f"{name}@example.org" for name in ("ann", "bob", "eve", "ada", "ben", "duty")}
+    mail = {"driver": "email", "server": "mail.example:587", "sender": "b@example.org", "addresses": addresses}
+    alerts = {"driver": "alertmanager", "urls": ["https://alerts.example"], "tells": ["trouble", "alarm"]}
+    file = {"notify": "ops", "channels": {"chat": hook, "post": mail, "alerts": alerts}, "on_call": ["duty"]}
+    (home.folder / "notify.yaml").write_text(json.dumps(file))
+    return home
+
+
+@pytest.fixture
+def bell(home: Home) -> Iterator[Bell]:
+    """No courier is at work: what would be told stays in the outbox."""
+    bell = required_bell(home, say=lambda text: None)
+    yield bell
+    bell.close(patience_s=0)
+
+
+def state_after(*events: ev.Event) -> st.RunState:
+    first = ev.RunOpened(BEGAN_S, RunId("move"), Runbook("book", (AGREE, CABLE, GATE)), "", {}, "ops", "0")
+    return fold([first, *BEGUN, *events])
+
+
+def look(bell: Bell, state: st.RunState, home: Home, *, after_s: float = 2.0) -> None:
+    now_s = BEGAN_S + after_s
+    tell(bell, state, due(waits(state), LEVELS, now_s=now_s), before=opened(bell), home=home, now_s=now_s)
+
+
+def told(bell: Bell) -> list[Notice]:
+    """In order, each once."""
+    return list({found.notice.key: found.notice for found in reversed(bell.outbox.deliveries())}.values())
+
+
+def whom(bell: Bell, notice: Notice) -> set[str]:
+    return {found.receiver for found in bell.outbox.deliveries() if found.notice.key == notice.key}
+
+
+def test_an_approval_is_told_once_to_those_who_may_answer(bell: Bell, home: Home) -> None:
+    for after_s in (2.0, 3.0, 59.0):
+        look(bell, state_after(), home, after_s=after_s)
+    (ask,) = told(bell)
+    assert (ask.kind, ask.severity, ask.people) == (NoticeKind.ASK, Severity.WARNING, ("ann", "bob"))
+    assert ask.text == "LOST if this is done: 12 steps."
+    assert ask.ask is not None
+    assert (ask.ask.quorum, ask.ask.expires_s) == (2, BEGAN_S + 601)
+    assert whom(bell, ask) == {"https://chat.example/x", "ann@example.org", "bob@example.org"}
+
+
+def test_G06_who_did_not_answer_is_followed_by_the_next_and_the_next(bell: Bell, home: Home) -> None:
+    one_said_yes = state_after(ev.Approved(BEGAN_S + 5, AGREE.id, Person("ann"), ""))
+    for after_s in (2.0, 60.0, 62.0, 100.0, 302.0, 400.0):
+        look(bell, one_said_yes, home, after_s=after_s)
+    _, first, second = told(bell)
+    assert [(one.kind, one.people, one.severity) for one in (first, second)] == [
+        (NoticeKind.CALL, ("ada",), Severity.CRITICAL),
+        (NoticeKind.CALL, ("ben",), Severity.CRITICAL),
+    ]
+    assert "It waits for bob" in first.text
+    assert whom(bell, first) == {"https://chat.example/x", "ada@example.org"}
+    assert (first.at_s, second.at_s) == (BEGAN_S + 61, BEGAN_S + 301), "whoever looks late says when it was due"
+
+
+def test_everybody_who_was_told_hears_that_it_is_over(bell: Bell, home: Home) -> None:
+    look(bell, state_after(), home, after_s=100.0)
+    over = state_after(ev.Approved(BEGAN_S + 101, AGREE.id, Person("ann"), ""), ev.StepDone(BEGAN_S + 102, AGREE.id))
+    for _ in range(2):
+        look(bell, over, home, after_s=103.0)
+    ended = [one for one in told(bell) if one.state is NoticeState.RESOLVED]
+    assert len(ended) == 2, "the question, and the call"
+    assert {address for one in ended for address in whom(bell, one)} == {
+        "https://chat.example/x", "ann@example.org", "bob@example.org", "ada@example.org",
+    }  # fmt: skip
+    assert "agree of move: done" in ended[0].text
+    assert ended[0].ask is None
+
+
+def test_one_who_knows_less_ends_nothing_that_another_has_begun(bell: Bell, home: Home) -> None:
+    """Two processes look: one has read the journal before the other wrote that the task is open."""
+    before = state_after()
+    after = apply(before, ev.StepDone(BEGAN_S + 10, AGREE.id))
+    after = apply(after, ev.StepStarted(BEGAN_S + 11, CABLE.id))
+    look(bell, after, home)
+    tell(bell, before, (), before=opened(bell), home=home, now_s=BEGAN_S + 12)
+    assert [one.state for one in told(bell) if "cable" in one.thread] == [NoticeState.OPEN]
+
+
+def test_a_task_is_told_with_its_checklist(bell: Bell, home: Home) -> None:
+    look(bell, state_after(ev.StepDone(BEGAN_S + 10, AGREE.id), ev.StepStarted(BEGAN_S + 11, CABLE.id)), home)
+    (task,) = told(bell)
+    assert task.people == ("eve",)
+    assert task.ask is not None
+    assert (task.ask.task, task.ask.items) == (True, ("unplug it", "label it"))
+    assert task.ask.commands[0].startswith("bridgehead run done move cable --as eve --evidence")
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([ev.Paged(BEGAN_S + 9, GATE.id, "bad")], "evidence of gate watch is bad"),
+        ([ev.Frozen(BEGAN_S + 9, GATE.id, "errors 9 %")], "move stands still: gate watch: errors 9 %"),
+        ([ev.WorldDiffers(BEGAN_S + 9, ["job new runs twice"])], "job new runs twice"),
+    ],
+)
+def test_G08_a_run_that_stands_still_is_told_to_those_on_call(bell: Bell, home: Home, events: list[ev.Event], words: str) -> None:
+    look(bell, state_after(*events), home, after_s=10.0)
+    (trouble,) = [one for one in told(bell) if one.kind is NoticeKind.TROUBLE]
+    assert (trouble.people, trouble.severity) == (("duty",), Severity.CRITICAL)
+    assert words in f"{trouble.title} {trouble.text}"
+    assert "bridgehead run explain move" in trouble.text
+    assert whom(bell, trouble) == {"https://chat.example/x", "duty@example.org", "https://alerts.example"}
+
+
+def test_a_pause_by_a_person_is_no_trouble_and_an_ended_run_asks_nobody() -> None:
+    paused = state_after(ev.Paused(BEGAN_S + 9, "ops", "lunch"))
+    assert [wait.step for wait in waits(paused)] == ["agree"]
+    assert waits(state_after(ev.RunEnded(BEGAN_S + 9, ev.Verdict.ABANDONED, "by hand"))) == []
+
+
+def test_a_run_takes_its_own_escalation_with_it(bell: Bell) -> None:
+    connections: dict[str, Any] = {"sites": {}, "services": {}}
+    assert levels_of(connections, None) == ()
+    carried = json.loads(json.dumps(with_escalation(connections, LEVELS)))
+    assert levels_of(carried, bell.file) == LEVELS
+    assert with_escalation(connections, ()) == connections
+
+
+def test_the_ledger_notes_each_call_once_whoever_drives(home: Home) -> None:
+    said: list[str] = []
+    noted: set[str] = set()
+    for _ in range(2):  # the second one is the driver after a crash, which has read the journal
+        telling = RunTelling(home, levels=LEVELS, bell=None, noted=noted, say=said.append)
+        telling.saw(state_after())
+        calls = telling.notes() + telling.notes()
+        noted |= set(calls)
+    first, second = (f"calling {who}: move waits for an approval: agree" for who in ("ada", "ben"))
+    assert said == [first, second]
+
+
+def test_what_cannot_be_told_is_noted_and_stops_nothing(home: Home, bell: Bell) -> None:
+    bell.outbox.close()
+    telling = RunTelling(home, levels=(), bell=bell, noted=set(), say=lambda text: None)
+    telling.saw(state_after())
+    assert [note[:24] for note in telling.notes() + telling.notes()] == ["people cannot be told: C"]
+
+
+def test_all_runs_are_looked_at_also_when_nobody_drives_them_and_one_is_damaged(home: Home, bell: Bell) -> None:
+    said: list[str] = []
+    journal = home.journal()
+    book = Runbook("book", (AGREE, CABLE, GATE))
+    for run in ("one", "two"):
+        open_run(journal, RunId(run), book, estate={"sites": {}, "services": {}}, by="ops", at_s=BEGAN_S)
+        journal.append(RunId(run), BEGUN, after_seq=1, holder=None)
+    journal.create(RunId("odd"), ev.Paused(BEGAN_S, "ops", "no run begins like this"))
+    telling = RunsTelling(home, bell, say=said.append)
+    telling.look(journal, now_s=BEGAN_S + 2)
+    assert {one.thread.split("/")[1] for one in told(bell)} == {"one", "two"}
+    assert len(said) == 1
+    assert "odd" in said[0]
+    journal.append(RunId("one"), [ev.RunEnded(BEGAN_S + 3, ev.Verdict.ABANDONED, "by hand")], after_seq=4, holder=None)
+    for _ in range(3):
+        telling.look(journal, now_s=BEGAN_S + 4)
+    assert [one.thread.split("/")[1] for one in told(bell) if one.state is NoticeState.RESOLVED] == ["one"]
+    assert len(said) == 1
+    journal.close()
+
+
+def test_a_home_without_a_notify_file_is_told_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(BridgeheadError, match=r"be-told-and-answer\.md"):
+        required_bell(Home(tmp_path / "new"), say=print)
