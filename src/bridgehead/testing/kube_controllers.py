@@ -31,6 +31,12 @@ class JobController:
         """Look at every Job that was changed a while ago, or whose pods were."""
         if self.paused:
             return
+        managed = {job["metadata"]["uid"] for job in self._store.all("Job") if "deletionTimestamp" not in job["metadata"]}
+        for pod in self._store.all("Pod"):
+            # Pods whose Job is gone, or going, are tracked no more.
+            meta = pod["metadata"]
+            if TRACKED in meta.get("finalizers", []) and meta.get("labels", {}).get(OF_A_JOB) not in managed:
+                self._untrack(pod)
         for job in self._store.all("Job"):
             uid = job["metadata"]["uid"]
             pods = self._store.all("Pod", job["metadata"]["namespace"], {OF_A_JOB: uid})

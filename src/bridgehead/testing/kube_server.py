@@ -217,9 +217,10 @@ def _handler(cluster: FakeCluster) -> type[http.server.BaseHTTPRequestHandler]:
             with cluster.lock:
                 cluster.requests.append(f"{self.command} {self.path}")
                 strike = cluster.strike(self.command, self.path)
-                if strike is not None and strike.hook is not None:
-                    strike.hook()
-                    strike = None
+            if strike is not None and strike.hook is not None:
+                strike.hook()  # which may itself speak to the server
+                strike = None
+            with cluster.lock:
                 if strike is not None and not strike.done:
                     self._struck(strike)
                     return

@@ -55,7 +55,7 @@ class Refused(Exception):
 
 
 class KubeStore:
-    """All objects. What is given out is a copy.
+    """All objects. Each is a value that is never changed in place: what is given out is not to be changed either.
 
     Args:
         now: the server's clock, in seconds.
@@ -91,12 +91,12 @@ class KubeStore:
 
     def get(self, kind: str, space: str, name: str) -> Object:
         """One object."""
-        return copy.deepcopy(self._found(kind, space, name))
+        return self._found(kind, space, name)
 
     def all(self, kind: str, space: str | None = None, labels: dict[str, str] | None = None) -> list[Object]:
         """Objects with these labels, by name."""
         return [
-            copy.deepcopy(document)
+            document
             for (one, place, _), document in sorted(self._objects.items())
             if one == kind
             and space in (None, place)
@@ -113,16 +113,16 @@ class KubeStore:
         if given.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
             message = f'Operation cannot be fulfilled on {plural} "{name}": the object has been modified'
             raise Refused(409, "Conflict", message, name=name, kind=plural)
-        new = copy.deepcopy(old) if status else copy.deepcopy(document)
         if status:
-            new["status"] = copy.deepcopy(document.get("status", {}))
+            new = {**old, "metadata": dict(old["metadata"]), "status": document.get("status", {})}
         else:
+            new = {**document, "metadata": dict(given)}
             self._keep_what_is_the_servers(kind, old, new)
         _valid(lambda: check(kind, new), kind, name)
         _valid(lambda: check_change(kind, old, new), kind, name)
         _encode(new)
         if new == old:
-            return copy.deepcopy(old)
+            return old
         if KINDS[kind].counts_generations and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"]["generation"] + 1
         self._objects[(kind, space, name)] = new
@@ -143,6 +143,7 @@ class KubeStore:
     def delete(self, kind: str, space: str, name: str, options: Object) -> Object:
         """Mark for deletion; removed once finalizers, and for pods the node, agree."""
         found = self._found(kind, space, name)
+        found = {**found, "metadata": dict(found["metadata"])}
         meta = found["metadata"]
         for key, value in (options.get("preconditions") or {}).items():
             if meta[key] != value:
@@ -160,6 +161,7 @@ class KubeStore:
             grace_s = min(grace_s, meta.get("deletionGracePeriodSeconds", grace_s))
         if "deletionTimestamp" not in meta or grace_s < meta["deletionGracePeriodSeconds"]:
             meta |= {"deletionTimestamp": self.stamp(grace_s), "deletionGracePeriodSeconds": grace_s}
+        self._objects[(kind, meta["namespace"], name)] = found
         answer = self._touched(found)
         self._remove_if_due(kind, space, name)
         return answer
@@ -167,7 +169,8 @@ class KubeStore:
     def bind(self, space: str, name: str, node: str) -> None:
         """What the scheduler does: the one change of a pod's spec."""
         pod = self._found("Pod", space, name)
-        pod["spec"]["nodeName"] = node
+        pod = {**pod, "metadata": dict(pod["metadata"]), "spec": {**pod["spec"], "nodeName": node}}
+        self._objects[("Pod", space, name)] = pod
         pod["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
         self._touched(pod)
 
@@ -185,7 +188,7 @@ class KubeStore:
         for document in list(self._objects.values()):
             for reference in document["metadata"].get("ownerReferences") or []:
                 if reference["uid"] == uid:
-                    yield copy.deepcopy(document), reference
+                    yield document, reference
 
     def uids(self) -> set[str]:
         """Of all objects."""
@@ -193,7 +196,7 @@ class KubeStore:
 
     def everything(self) -> list[Object]:
         """All objects, as they are now."""
-        return [copy.deepcopy(document) for document in self._objects.values()]
+        return list(self._objects.values())
 
     @property
     def version(self) -> int:
@@ -210,19 +213,19 @@ class KubeStore:
     def _touched(self, document: Object) -> Object:
         self._version += 1
         document["metadata"]["resourceVersion"] = str(self._version)
-        return copy.deepcopy(document)
+        return document
 
     def _keep_what_is_the_servers(self, kind: str, old: Object, new: Object) -> None:
         meta = new.setdefault("metadata", {})
         for key in _KEPT:
             meta.pop(key, None)
             if key in old["metadata"]:
-                meta[key] = copy.deepcopy(old["metadata"][key])
+                meta[key] = old["metadata"][key]
         meta["resourceVersion"] = old["metadata"]["resourceVersion"]
         if kind not in ("ConfigMap", "Secret"):
             new.pop("status", None)
             if "status" in old:
-                new["status"] = copy.deepcopy(old["status"])
+                new["status"] = old["status"]
         added = set(meta.get("finalizers") or []) - set(old["metadata"].get("finalizers") or [])
         if added and "deletionTimestamp" in meta:
             raise Refused(422, "Invalid", "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted")
@@ -236,8 +239,12 @@ class KubeStore:
 
 
 def _encode(document: Object) -> None:
-    for key, value in (document.pop("stringData", None) or {}).items():
-        document.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
+    plain = document.pop("stringData", None) or {}
+    if plain:
+        document["data"] = {
+            **(document.get("data") or {}),
+            **{key: base64.b64encode(text.encode()).decode() for key, text in plain.items()},
+        }
 
 
 def _merged(old: Any, change: Any) -> Any:

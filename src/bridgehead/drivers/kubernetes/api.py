@@ -54,11 +54,27 @@ class KubeApi:
     never quoted in an error; what the server says of it is, except of secrets.
     """
 
-    def __init__(self, options: KubeLogin, *, namespace: str, login: KubeAccess | None = None) -> None:
-        found = login or access(options)
-        self.namespace = namespace or found.namespace or "default"
-        self.server = found.server
-        self._web = WebClient(found.server, access=found, timeout_s=options.timeout_s)
+    def __init__(self, options: KubeLogin, *, namespace: str) -> None:
+        self._options, self._namespace = options, namespace
+        self._cached: tuple[KubeAccess, WebClient] | None = None
+
+    @property
+    def namespace(self) -> str:
+        """The one that was named, or that of the log-in. Raises Permanent when the log-in cannot be read."""
+        return self._namespace or self._connection[0].namespace or "default"
+
+    @property
+    def server(self) -> str:
+        """Its address. Raises Permanent when the log-in cannot be read."""
+        return self._connection[0].server
+
+    @property
+    def _connection(self) -> tuple[KubeAccess, WebClient]:
+        """Read at first use: what is wrong with it is an error of the calls to this cluster, not of everything else."""
+        if self._cached is None:
+            found = access(self._options)
+            self._cached = (found, WebClient(found.server, access=found, timeout_s=self._options.timeout_s))
+        return self._cached
 
     def get(self, resource: Resource, name: str, *, tried: str) -> Object:
         """One object."""
@@ -156,8 +172,10 @@ class KubeApi:
             path += "?fieldValidation=Strict"
         headers = {"Accept": "application/json"} | ({"Content-Type": kind} if document is not None else {})
         body = msgspec.json.encode(document) if document is not None else b""
-        answer = self._web.request(method, path, tried=tried, body=body, headers=headers, changes=changes)
+        answer = self._connection[1].request(method, path, tried=tried, body=body, headers=headers, changes=changes)
         subject = self.server + path.partition("?")[0]
+        if answer.status == 401:
+            self._cached = None  # the kubeconfig may have been renewed
         if answer.status >= 300:
             raise _refusal(answer, tried=tried, subject=subject, changes=changes, quotes="/secrets" not in path)
         try:

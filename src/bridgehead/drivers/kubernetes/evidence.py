@@ -62,7 +62,7 @@ class Evidence:
         job = look.job(execution)
         pods = pods_of(self._api, execution.uid, tried=tried)
         execution = self._noted(name, execution, pods, tried=tried)
-        self._let_go([pod for pod in pods if pod.over and pod.uid not in execution.newest], tried=tried)
+        self._let_go([pod for pod in pods if pod.over and (pod.never_begins or pod.uid not in execution.newest)], tried=tried)
         living = [pod for pod in pods if not pod.over]
         if living:
             return self._living(name, execution, living, tried=tried)
@@ -106,13 +106,17 @@ class Evidence:
 
     def _ended(self, execution: Execution, job: JobView | None, pods: Sequence[PodView], book: Book) -> Ended | None:
         """The evidence of an end, given that no living pod is seen; None without."""
-        if execution.restarts in execution.ended and (job is None or job.finished or job.suspended):
+        if execution.restarts in execution.ended and (job is None or job.finished or job.suspended or job.deleted):
             return execution.ended[execution.restarts]
         if job is not None and job.finished:
             return Ended(0 if job.succeeded else _code(pods), job.ended_s, "job")
         if job is not None and job.surely_suspended(pods_seen=len(execution.pods), now_s=self._now()):
             return Ended(_code_of_all(execution, pods), _latest(pods) or job.ended_s, "suspended")
-        if job is None and set(execution.newest) <= {pod.uid for pod in pods} and len(execution.newest) == execution.parallel:
+        if (
+            (job is None or job.deleted)
+            and set(execution.newest) <= {pod.uid for pod in pods}
+            and len(execution.newest) == execution.parallel
+        ):
             return Ended(_code_of_all(execution, pods), _latest(pods), "pods")
         if execution.uid in book.said_over:
             return Ended(None, None, "a person who looked")

@@ -28,9 +28,13 @@ class PodView:
 
     @property
     def over(self) -> bool:
-        """All its containers have ended, as the node itself says; or it is to be deleted before it came to a node."""
-        never = bool(self.document["metadata"].get("deletionTimestamp")) and not self.node
-        return never or self._status.get("phase") in ("Succeeded", "Failed")
+        """All its containers have ended, as the node itself says, or it never will begin."""
+        return self.never_begins or self._status.get("phase") in ("Succeeded", "Failed")
+
+    @property
+    def never_begins(self) -> bool:
+        """It is to be deleted before it came to a node."""
+        return bool(self.document["metadata"].get("deletionTimestamp")) and not self.node
 
     @property
     def succeeded(self) -> bool:
@@ -113,6 +117,11 @@ class JobView:
     def asked(self) -> bool:
         """It was asked to end, and nobody let it go again since."""
         return ASKED in self._notes and self.suspended
+
+    @property
+    def deleted(self) -> bool:
+        """It is on its way out: its controller makes no pods for it any more."""
+        return "deletionTimestamp" in self._meta
 
     @property
     def succeeded(self) -> bool:

@@ -39,7 +39,6 @@ class KubernetesScheduler:
     Args:
         site: the site whose scheduler this is.
         options: see there.
-        api: another connection than the one that the options say.
         now: the wall clock.
         checkpoint: called between the steps of a start ("intended", "created", "claimed", "released"); fault tests end the process there.
     """
@@ -49,12 +48,11 @@ class KubernetesScheduler:
         site: SiteId,
         options: KubernetesOptions,
         *,
-        api: KubeApi | None = None,
         now: Callable[[], float] = time.time,
         checkpoint: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self._site, self._options, self._now, self._checkpoint = site, options, now, checkpoint
-        self._api = api or KubeApi(options.login, namespace=options.namespace)
+        self._api = KubeApi(options.login, namespace=options.namespace)
         self._books = BookKeeper(site, self._api)
         self._evidence = Evidence(site, self._api, self._books, now=now)
 
