@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Final, TypeVar
 
 import msgspec
@@ -32,8 +34,9 @@ Value = TypeVar("Value")
 def start_work(lab: Lab, options: WorkOptions = WorkOptions()) -> SnapshotId:
     """Start everything at site-a and the clients, write ``recovery.yaml``; the snapshot that is served.
 
-    Raises PORT_PERMANENT when something does not come up, port errors.
+    Raises SERVER_MISSING when this Python lacks what the jobs import, PORT_PERMANENT when something does not come up, port errors.
     """
+    _check_imports("aiohttp", *(["torch"] if options.script is not None else []))
     record, folder = lab.record, lab.folder
     model = publish_model(lab)
     files.write_recovery_file(record, folder, options)
@@ -51,6 +54,20 @@ def start_work(lab: Lab, options: WorkOptions = WorkOptions()) -> SnapshotId:
     if options.rate_per_s:
         start_clients(lab, model, rate_per_s=options.rate_per_s)
     return model
+
+
+def _check_imports(*names: str) -> None:
+    """A job that cannot begin says so in its own log only, and the lab would wait for it in vain."""
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        extras = {"aiohttp": "demo", "torch": "torch"}
+        raise BridgeheadError(
+            ErrorCode.SERVER_MISSING,
+            tried="start the lab's work",
+            subject=sys.executable,
+            happened=f"it has no {' and no '.join(missing)}, which the jobs import",
+            remedy=f"pip install 'bridgehead[{','.join(extras.get(name, "demo") for name in missing)}]'",
+        )
 
 
 def publish_model(lab: Lab) -> SnapshotId:
