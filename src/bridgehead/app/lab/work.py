@@ -60,13 +60,13 @@ def _check_imports(*names: str) -> None:
     """A job that cannot begin says so in its own log only, and the lab would wait for it in vain."""
     missing = [name for name in names if find_spec(name) is None]
     if missing:
-        extras = {"aiohttp": "demo", "torch": "torch"}
+        extras = ",".join(sorted({"torch" if name == "torch" else "demo" for name in missing}))
         raise BridgeheadError(
             ErrorCode.SERVER_MISSING,
             tried="start the lab's work",
             subject=sys.executable,
             happened=f"it has no {' and no '.join(missing)}, which the jobs import",
-            remedy=f"pip install 'bridgehead[{','.join(extras.get(name, "demo") for name in missing)}]'",
+            remedy=f"pip install 'bridgehead[{extras}]'",
         )
 
 
