@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bridgehead.app.drills.history import DueLine, History
-from bridgehead.app.drills.reports import folder_of
+from bridgehead.app.drills.reports import folder_of, logs_of
 from bridgehead.app.drills.result import DrillResult, Measured
 from bridgehead.cli.vault_display import clean, clock, print_columns
 from bridgehead.kernel.quantity import format_quantity
@@ -32,6 +32,8 @@ def print_result(one: DrillResult, home: Home) -> None:
     for fault in one.faults:
         print(f"fault {fault.name}: {'struck' if fault.hit else 'did NOT strike'}")
     print("nothing was left" if not one.left else f"LEFT: {'; '.join(one.left)}; `bridgehead recover drill --clean{home.option}`")
+    if logs_of(home, one.drill).is_dir():
+        print(f"what its jobs printed: {logs_of(home, one.drill)}")
     print(f"signed report: {folder_of(home) / one.drill}.html (.json, .json.sig); ledger head {one.ledger_head}")
 
 

@@ -46,7 +46,7 @@ class Isolation(msgspec.Struct, frozen=True):
     """A bubble's own world.
 
     Attributes:
-        tag: ends the names of its jobs, so that no two drills name a job alike.
+        tag: ends the names of its jobs and its network, so that no two drills name one alike.
         folder: of the bubble; its jobs see it under the same path.
         production: connections of the estate, with absolute paths.
         network: name of a network namespace; "" for none.

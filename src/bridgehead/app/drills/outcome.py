@@ -25,11 +25,13 @@ class Seen(msgspec.Struct, frozen=True):
     Attributes:
         source: what the homes had.
         losses: of each workload that computes and whose snapshot is known.
+        hit: planned faults of lines and blocks that struck in a drill that failed before they were counted.
         left: what could not be removed.
     """
 
     source: Source = Source()
     losses: Mapping[WorkloadId, Loss] = {}
+    hit: frozenset[str] = frozenset()
     left: tuple[str, ...] = ()
 
 
@@ -55,7 +57,7 @@ def outcome(plan: DrillPlan, run: RunId, entries: Sequence[Entry], seen: Seen, *
     began_s = lost_at(plan, events)
     proved = proved_by(plan, events)
     cases = tuple(_case(case, events, began_s, proved.get(case.workload, {}), seen) for case in plan.cases)
-    hit = set(_evidence(events, FAULTS).get("hit", ())) | _struck(plan, events)
+    hit = set(_evidence(events, FAULTS).get("hit", ())) | _struck(plan, events) | seen.hit
     faults = tuple(FaultResult(name, name in hit) for name in map(fault_name, plan.bubble.faults))
     verdict, reason = _verdict(state, events, cases, faults, seen.left)
     # None for a workload whose trainer's snapshot nobody could look up: a sum with an unknown part is unknown.

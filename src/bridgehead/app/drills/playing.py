@@ -14,6 +14,7 @@ from bridgehead.app import runs, wiring
 from bridgehead.app.drills import reports
 from bridgehead.app.drills.cleaning import clean, empty, end
 from bridgehead.app.drills.folder import BubbleRecord, begin, forget, root_of
+from bridgehead.app.drills.logs import keep_logs
 from bridgehead.app.drills.outcome import Seen, lost_at, outcome, proved_by
 from bridgehead.app.drills.preparing import Asked, Here, Prepared, prepare
 from bridgehead.app.drills.result import DrillResult
@@ -24,6 +25,7 @@ from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
 from bridgehead.kernel.ids import Person, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.bubble import BubbleId, DamagedBlock, SlowLine, fault_name
+from bridgehead.recovery.actions.bubble import bubbles_of
 from bridgehead.recovery.drills.runbook import OPEN, drill_runbook
 from bridgehead.runbook import state as st
 
@@ -62,10 +64,15 @@ def play(
     record = BubbleRecord(plan, this_driver(), by, here.recovery.name, RunId(asked.name), str(isolation.folder), connections, time.time())
     begin(home, record)
     looking = Looking(here.ports, prepared.workloads)
+    hit: set[str] = set()
 
     def watch(state: st.RunState, events: Sequence[ev.Event]) -> None:
         if any(isinstance(event, ev.Intent) and event.step == OPEN for event in events):
             looking.begin()
+        if any(isinstance(event, ev.RollbackBegan) for event in events):  # the bubble, which knows of these, is about to go
+            keep_logs(isolation.folder / "jobs", reports.logs_of(home, plan.name))
+            with contextlib.suppress(PortError):
+                hit.update(bubbles_of(wiring.connect(connections)).hits(plan.bubble.id))
         watcher(state, events)
 
     try:
@@ -78,7 +85,7 @@ def play(
         with contextlib.suppress(BridgeheadError):
             end(home, record, by=by, reason=STOPPED)
         raise
-    seen = _seen(on, prepared, record, looking, tuple(left))
+    seen = msgspec.structs.replace(_seen(on, prepared, record, looking), hit=frozenset(hit), left=tuple(left))
     return report(home, record, seen, vault=isolation.production["sites"][plan.bubble.of]["vault"])
 
 
@@ -108,7 +115,7 @@ def _empty(home: Home, record: BubbleRecord) -> list[str]:
     return left
 
 
-def _seen(on: Drilling, prepared: Prepared, record: BubbleRecord, looking: Looking, left: tuple[str, ...]) -> Seen:
+def _seen(on: Drilling, prepared: Prepared, record: BubbleRecord, looking: Looking) -> Seen:
     """What the drill's clock did not wait for: what was at the homes, and what the site's vault says of the proved snapshots."""
     events = [entry.event for entry in runs.entries_of(on.home, record.run)]
     source = looking.found(patience_s=LOOK_PATIENCE_S)
@@ -118,7 +125,7 @@ def _seen(on: Drilling, prepared: Prepared, record: BubbleRecord, looking: Looki
     snapshots = {name: str(proved[name]["snapshot"]) for name in computing if name in proved}
     infos = find(on.here.ports, snapshots, site=prepared.plan.bubble.of)
     losses = {name: loss_for(computing[name], info, source, lost_s=lost_s or record.begun_s) for name, info in infos.items()}
-    return Seen(source, losses, left)
+    return Seen(source, losses)
 
 
 def _make_view(prepared: Prepared) -> None:

@@ -95,10 +95,11 @@ def prepare(recovery: Recovery, needs: dict[WorkloadId, Need], asked: Asked, her
     chosen = _chosen(recovery, asked)
     site = asked.site or chosen[0].refuge
     own_network = has_own_network(here.production, site, asked.network)
-    network = f"bh-{asked.name}"[:60] if own_network else ""
+    tag = os.urandom(2).hex()
+    network = f"bh-{asked.name[:50]}-{tag}" if own_network else ""
     services = [one.service for one in chosen if one.service is not None]
     isolation = Isolation(
-        os.urandom(2).hex(),
+        tag,
         bubble_folder(here.production, site, name=asked.name, home=here.drills),
         site,
         here.production,

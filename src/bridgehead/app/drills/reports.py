@@ -3,6 +3,7 @@
 drills/reports/<drill>.json         the report; its field ``previous`` is the SHA-256 of the report before it
 drills/reports/<drill>.json.sig     Ed25519 signature over the bytes of that file: 64 bytes
 drills/reports/<drill>.html         the same for people
+drills/reports/<drill>.logs/        what its jobs printed, when it failed
 drills/reports/<key id>.pem         the public key, for other programs (``openssl pkeyutl -verify -rawin``)
 """
 
@@ -55,6 +56,11 @@ class Read(msgspec.Struct, frozen=True):
 def folder_of(home: Home) -> Path:
     """Where the reports are."""
     return root_of(home) / REPORTS
+
+
+def logs_of(home: Home, drill: str) -> Path:
+    """Where the logs of a drill's jobs are kept when it fails."""
+    return folder_of(home) / f"{drill}.logs"
 
 
 def write(home: Home, result: DrillResult) -> DrillResult:
