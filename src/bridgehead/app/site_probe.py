@@ -1,6 +1,7 @@
 """What runs at a site to look at it: the source of this module is handed to the site's own Python, which needs nothing installed.
 
-A request is one JSON document on standard input, the answer one on standard output. Reads only. Every look is by itself: one that fails
+A request is one JSON document on standard input, the answer one on standard output. Reads only; what is costly to
+import is imported where it is used. Every look is by itself: one that fails
 says so in its own answer. Manifests with BLAKE3 need the ``blake3`` package there. Python 3.7 or later.
 """
 
@@ -11,11 +12,7 @@ import hashlib
 import json
 import os
 import socket
-import ssl
 import sys
-import urllib.error
-import urllib.parse
-import urllib.request
 from typing import Any
 
 CONNECT_S = 5.0
@@ -156,6 +153,10 @@ class Registry:
 
     def ask(self, place: str, method: str = "GET", again: bool = True) -> Any:
         """An open answer. Raises HTTPError and OSError."""
+        import ssl
+        import urllib.error
+        import urllib.request
+
         headers = {"Accept": MANIFESTS, **({"Authorization": "Bearer " + self.token} if self.token else {})}
         request = urllib.request.Request(f"{self.base}/{place}", method=method, headers=headers)
         try:
@@ -169,6 +170,8 @@ class Registry:
 
     def blob(self, digest: str) -> bytes | None:
         """A manifest or a configuration; None when the registry says that it has none."""
+        import urllib.error
+
         for kind in ("manifests", "blobs"):
             try:
                 with self.ask(f"{kind}/{digest}") as answer:
@@ -180,6 +183,8 @@ class Registry:
 
     def has(self, digest: str, size: int) -> bool:
         """Whether the registry holds a blob."""
+        import urllib.error
+
         try:
             with self.ask(f"blobs/{digest}", "HEAD") as answer:
                 return answer.headers.get("Content-Length") in (None, str(size))
@@ -189,6 +194,9 @@ class Registry:
             raise
 
     def _token(self, words: str) -> str:
+        import urllib.parse
+        import urllib.request
+
         parts = dict(part.strip().split("=", 1) for part in words.split(",") if "=" in part)
         given = {key: value.strip('"') for key, value in parts.items()}
         query = urllib.parse.urlencode([(key, given[key]) for key in ("service", "scope") if key in given])
@@ -199,6 +207,8 @@ class Registry:
 
 def registry_image(asked: dict[str, Any]) -> dict[str, Any]:
     """An image in a registry, by its digest."""
+    import urllib.error
+
     registry = Registry(asked["host"], asked["repository"], asked["plain"])
     try:
         with registry.ask(f"manifests/{asked['digest']}", "HEAD") as answer:

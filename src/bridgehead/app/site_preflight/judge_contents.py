@@ -200,10 +200,12 @@ def _devices(needs: SiteNeeds, place: Place) -> Iterator[Finding]:
             names = [re.sub(r"^[=^]+|:\d+$", "", part) for part in value.split(",") if not part.startswith("^")]
             asked += [(need, f"/sys/class/{folder}/{one}*") for one in names]
     looks: Sequence[dict[str, Any]] = [{"look": "path", "path": path, "use": "read"} for _, path in asked]
-    for (need, path), answer in zip(asked, place.look(looks, how=needs.look, on_node=True) if looks else [], strict=True):
+    nowhere = {"error": "the mapping does not say how a node is reached ('on_node')"}
+    answers = place.look(looks, how=needs.look, on_node=True) if looks and needs.look.on_node else [nowhere] * len(looks)
+    for (need, path), answer in zip(asked, answers, strict=True):
         case = case_of(checks.DEVICE, needs, f"variable:{need.word}", need.where)
-        if "error" in answer or not needs.look.on_node:
-            why = answer.get("error", "the mapping does not say how a node is reached ('on_node')")
-            yield case.unknown(f"nobody could look for {path} on a node: {why}", measurement=f"ls {path}, on a node there")
+        if "error" in answer:
+            text = f"nobody could look for {path} on a node: {answer['error']}"
+            yield case.unknown(text, measurement=f"ls {path}, on a node there")
         else:
             yield case.holds(answer["is"], f"{path} is {'' if answer['is'] else 'not '}there", remedy="correct the row of environment")

@@ -30,11 +30,12 @@ _READ: Final = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 
 
 class Software(msgspec.Struct, frozen=True):
-    """Versions that the job brings with it; "" when nobody knows."""
+    """Versions that the job brings with it, and with what; "" when nobody knows."""
 
-    cuda: str
-    nccl: str
-    source: str
+    cuda: str = ""
+    cuda_from: str = ""
+    nccl: str = ""
+    nccl_from: str = ""
 
 
 def judge_gpus(needs: SiteNeeds, cluster: Cluster, place: Place, images: dict[str, dict[str, str]]) -> Iterator[Finding]:
@@ -115,17 +116,18 @@ def _model(needs: SiteNeeds, there: list[NodeClass]) -> Iterator[Finding]:
 
 
 def _software(needs: SiteNeeds, images: dict[str, dict[str, str]]) -> Software:
-    """CUDA and NCCL: declared with the image, said by the image, or of the modules that are loaded."""
+    """CUDA and NCCL, each declared with the image, said by the image, or of a module that is loaded; the first counts."""
+    found: dict[str, tuple[str, str]] = {}
     for one in needs.images:
         said = images.get(one.word, {})
-        if one.cuda or one.nccl or said.get("cuda") or said.get("nccl"):
-            return Software(one.cuda or said.get("cuda", ""), one.nccl or said.get("nccl", ""), f"image {one.word}")
-    found = {"cuda": "", "nccl": ""}
+        for name, version in (("cuda", one.cuda or said.get("cuda")), ("nccl", one.nccl or said.get("nccl"))):
+            if version:
+                found.setdefault(name, (version, f"image {one.word}"))
     for need in needs.words(Kind.MODULE):
         match = re.search(r"(cuda|nccl)[^/]*/v?(\d+(?:\.\d+)+)", need.word, re.IGNORECASE)
         if match is not None:
-            found[match[1].lower()] = match[2]
-    return Software(found["cuda"], found["nccl"], "modules")
+            found.setdefault(match[1].lower(), (match[2], f"module {need.word}"))
+    return Software(*found.get("cuda", ("", "")), *found.get("nccl", ("", "")))
 
 
 def _driver(needs: SiteNeeds, there: list[NodeClass], brought: Software) -> Finding:
@@ -142,7 +144,7 @@ def _driver(needs: SiteNeeds, there: list[NodeClass], brought: Software) -> Find
                 return case.holds(False, text, remedy=f"bring the driver to {before} or later")
         verdict = runs_cuda(after, brought.cuda)
         if verdict is False:
-            text = f"driver {after} cannot run CUDA {brought.cuda} of {brought.source}"
+            text = f"driver {after} cannot run CUDA {brought.cuda} of {brought.cuda_from}"
             return case.holds(
                 False, text, remedy=f"bring the driver to {least_driver(brought.cuda) or 'a newer one'}, or use an older CUDA"
             )
@@ -176,8 +178,8 @@ def runs_cuda(driver: str, cuda: str) -> bool | None:
 def _nccl(needs: SiteNeeds, there: list[NodeClass], brought: Software) -> Finding:
     case = case_of(checks.NCCL, needs, "nccl")
     if brought.nccl:
-        case.take("NCCL of the job", brought.nccl, "", brought.source)
-        return case.holds(True, f"NCCL {brought.nccl} comes with {brought.source}: all ranks have the same", remedy="")
+        case.take("NCCL of the job", brought.nccl, "", brought.nccl_from)
+        return case.holds(True, f"NCCL {brought.nccl} comes with {brought.nccl_from}: all ranks have the same", remedy="")
     has = {plain(one.nccl) for one in there if one.gpus}
     had = {plain(one.nccl) for one in needs.here if one.gpus}
     if len(has - {""}) > 1:

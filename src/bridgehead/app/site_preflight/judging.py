@@ -55,7 +55,7 @@ class SitePreflight:
         cluster = Cluster(slurm)
         images, said = judge_images(needs, place)
         return (
-            self._covered(needs),
+            self.covered(needs),
             *judge_slurm(needs, cluster, slurm),
             *judge_gpus(needs, cluster, place, said),
             *images,
@@ -67,7 +67,8 @@ class SitePreflight:
             *other_names(needs, cluster),
         )
 
-    def _covered(self, needs: SiteNeeds) -> Finding:
+    def covered(self, needs: SiteNeeds) -> Finding:
+        """Whether the mapping has a word for everything."""
         case = case_of(checks.MAP, needs, f"job:{needs.workload}")
         text = "; ".join(needs.uncovered) or "every word of the job is covered, or the job is the site's own"
         return case.holds(not needs.uncovered, text, remedy="add rows to the mapping; bridgehead recover map shows all")
