@@ -1,4 +1,4 @@
-"""Writes docs/reference/drivers.md, actions.md, discovery.md, checks.md and recovery-files.md from the registries and the model.
+"""Writes pages of docs/reference from the registries and the model: those that ``main`` names.
 
 With ``--check`` it writes nothing and ends with 1 when a page is not what it would write.
 """
@@ -18,11 +18,14 @@ import msgspec
 from bridgehead.app import wiring
 from bridgehead.app.checks import checks
 from bridgehead.app.parsers import parsers
+from bridgehead.app.site_preflight.checks import CHECKS
 from bridgehead.discovery.merge import GAUGE_WORDS, GAUGES
 from bridgehead.kernel import shape as sh
 from bridgehead.kernel.phrase import describe
 from bridgehead.kernel.quantity import format_quantity
+from bridgehead.model.finding import Severity
 from bridgehead.model.recovery import Recovery
+from bridgehead.model.site_map import SiteMap
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -105,6 +108,19 @@ A site's `headroom` chooses how the policy's `margin` (20 %) is applied to a cir
 | `continuous` (default) | (1 - margin) of what may flow for hours |
 | `rating` | what may flow for hours, and (1 - margin) of the breaker's rating |
 | `need` | what may flow for hours, divided by (1 + margin) |
+"""
+
+SITE_MAP_HEAD = """\
+# Site mapping and preflight
+
+<!-- Written by `make docs` from src/bridgehead/model/site_map.py and app/site_preflight/checks.py; edit those. -->
+
+What the same thing is called at each site stands under `mapping` in a [policy file](estate-files.md). How to use it:
+[map a job to another site](../how-to/map-a-job-to-another-site.md). `bridgehead schema policy` prints a JSON Schema for editors.
+
+A row is a name of your choice and the word for the thing at each site. It is read in both directions. An empty word (`""`) says that the
+site has no such thing and needs none: an option is left out there, anything else is refused. Of rows for paths, endpoints and data sets the
+longest that fits counts; other words must be equal. Two rows that fit and say different things refuse the word.
 """
 
 RECOVERY_HEAD = """\
@@ -203,6 +219,14 @@ def recovery_page() -> str:
     return _joined([RECOVERY_HEAD, "## Fields", "", *_struct(Recovery, "field", at="", shown={})])
 
 
+def site_map_page() -> str:
+    """The page of mappings and of the checks that a preflight makes."""
+    lines = [SITE_MAP_HEAD, "## Fields of `mapping`", "", *_struct(SiteMap, "field", at="", shown={}), "## What a preflight looks at", ""]
+    lines += ["| check | question | how | decides |", "|---|---|---|---|"]
+    lines += [f"| {one.code} | {one.title} | {one.formula} | {'yes' if one.severity is Severity.BLOCKING else 'no'} |" for one in CHECKS]
+    return _joined(lines)
+
+
 def _struct(kind: type[msgspec.Struct], what: str, *, at: str, shown: dict[type, str]) -> list[str]:
     """Prose and table of a struct, and of the structs in it. ``shown``: structs that the page has already, with the heading."""
     fields = sh.fields_of(kind)
@@ -299,6 +323,7 @@ def main() -> int:
         REFERENCE / "discovery.md": discovery_page(),
         REFERENCE / "checks.md": checks_page(),
         REFERENCE / "recovery-files.md": recovery_page(),
+        REFERENCE / "site-mapping.md": site_map_page(),
     }
     if "--check" in sys.argv[1:]:
         stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

@@ -111,12 +111,18 @@ class SiteMap(msgspec.Struct, frozen=True):
 
     Attributes:
         paths: folders and files; the longest row that a path lies below counts.
-        partitions: of Slurm, as are the next six.
+        partitions: of Slurm.
+        accounts: that jobs are charged to.
+        qos: of Slurm.
+        constraints: features of nodes.
         gres: generic resources with their type, as ``gpu:h100``.
+        reservations: of Slurm.
         names: nodes, clusters, licenses, environments of conda.
         modules: of Lmod or Environment Modules, with version.
         endpoints: ``host``, ``host:port``, or the beginning of a URL.
         environment: by name of variable: its value at each site.
+        images: container images.
+        datasets: data that jobs read; their folders are rows of paths too.
         same: words that mean the same at all sites.
         inside: folders that are in the container only; they are neither mapped nor looked for.
         sites: how each is looked at.
