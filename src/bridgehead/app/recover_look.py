@@ -56,7 +56,7 @@ def look(
     """
     wanted = _wanted(recovery, site, only)
     with ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="look") as pool:
-        places = list(pool.map(partial(_place, ports, recovery), wanted))
+        places = list(pool.map(partial(place_of, ports, recovery), wanted))
         here = [one for one, place in zip(wanted, places, strict=True) if place == site]
         cases = tuple(pool.map(partial(_case, ports, recovery, site, remembered or {}), here))
     away = {one.id: f"it is at {place}" if place else UNSEEN for one, place in zip(wanted, places, strict=True) if place != site}
@@ -104,7 +104,7 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> BridgeheadError:
     )
 
 
-def _place(ports: Switchboard, recovery: Recovery, one: Protected) -> SiteId | None:
+def place_of(ports: Switchboard, recovery: Recovery, one: Protected) -> SiteId | None:
     """Where it is: by its fence, by its traffic, by its job; None when its proxy cannot be read."""
     if one.computes:
         fence = fence_in_force(one.id, voters=voters(ports.vaults, recovery.voters)).fence

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 app = App(name="recover", help="Move workloads between sites, fail over when a site is lost, fail back, protect again.")
 app.command("bridgehead.cli.recover_drill:drill", name="drill", help="Play a recovery in an isolated bubble, and measure it.")
+app.command("bridgehead.cli.recover_point:point", name="point", help="One moment over model and databases of a workload, in the vault.")
 app.command("bridgehead.cli.recover_map:map_job", name="map", help="Turn a job script of one site into that of another.")
 app.command("bridgehead.cli.recover_map:preflight", name="preflight", help="Prove that what a workload needs is at its other site.")
 

@@ -41,11 +41,13 @@ class SiteConnections(msgspec.Struct, frozen=True):
         scheduler: starts and stops its jobs.
         training: asks its trainers for checkpoints.
         vault: keeps its snapshots.
+        shell: where hooks of its applications are run; without it, on the controller's machine.
     """
 
     scheduler: Connection | None = None
     training: Connection | None = None
     vault: Connection | None = None
+    shell: Connection | None = None
 
 
 class HeadroomRule(enum.StrEnum):
@@ -342,7 +344,7 @@ class Estate(msgspec.Struct, frozen=True):
 
     def connections(self) -> dict[str, Any]:
         """``{"sites": {site: {port: {driver, options...}}}, "services": {...}}``: what wiring connects and a run's journal keeps."""
-        sites = {site.id: _flat(site.connections, ("scheduler", "training", "vault")) for site in self.sites}
+        sites = {site.id: _flat(site.connections, ("scheduler", "training", "vault", "shell")) for site in self.sites}
         return {"sites": sites, "services": {one.id: _flat(one, ("traffic", "metrics", "serving")) for one in self.services}}
 
 

@@ -9,8 +9,11 @@ import msgspec
 
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import ServiceId, SiteId
+from bridgehead.model.recovery import DatabaseEngine
 from bridgehead.ports.bubbles import Bubbles
+from bridgehead.ports.hooks import Hooks
 from bridgehead.ports.metrics import Metrics
+from bridgehead.ports.quiesce import Quiesce
 from bridgehead.ports.preflight import Preflight
 from bridgehead.ports.scheduler import Scheduler
 from bridgehead.ports.serving import Serving
@@ -33,6 +36,12 @@ class Switchboard(msgspec.Struct, frozen=True):
     vaults: Vaults
     bubbles: Bubbles | None = None
     """Of drills; other runs have none."""
+    databases: Mapping[DatabaseEngine, Quiesce] = {}
+    hooks: Hooks | None = None
+
+    def database(self, engine: DatabaseEngine) -> Quiesce:
+        """What holds and copies databases of an engine."""
+        return _find(self.databases, engine, "driver of databases")
     preflight: Preflight | None = None
 
     def scheduler(self, site: SiteId) -> Scheduler:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
+
+Kept = Mapping[str, bytes | str]
+"""Path in the snapshot to the content, or to the name of the file that has it."""
 
 
 class Vaults(Protocol):
@@ -34,6 +38,13 @@ class Vaults(Protocol):
         """Read every block of the snapshot back at ``site``, verify its hash, record and return the receipt.
 
         Raises NotFound when the snapshot is not committed there, Permanent when a block is missing or damaged.
+        """
+        ...
+
+    def keep(self, files: Kept, *, workload: WorkloadId, step: int, site: SiteId, context: Mapping[str, str], stamp: Stamp) -> SnapshotInfo:
+        """Commit these files as a snapshot of ``workload``, in epoch 0: for names that have one writer and no fences, such as points.
+
+        The same content at the same step is the same snapshot. Raises Permanent when there is no space, or a file changes meanwhile.
         """
         ...
 

@@ -16,6 +16,7 @@ from bridgehead.model.stamp import Stamp
 from bridgehead.ports.scheduler import JobIdentity, JobSpec
 from bridgehead.simulate.blueprint import BackendPlan, Blueprint, TrainerPlan
 from bridgehead.simulate.bubbles import BubbleBook
+from bridgehead.simulate.databases import DatabaseHall
 from bridgehead.simulate.desk import Desk
 from bridgehead.simulate.network import Network
 from bridgehead.simulate.proxy import BackendView, Proxy
@@ -62,6 +63,7 @@ class World:
         self.vaults = {site: SiteVault(site) for site in blueprint.sites}
         self.desks = {site: Desk() for site in blueprint.sites}
         self.bubbles = BubbleBook()
+        self.databases = DatabaseHall()
         self.jobs: dict[tuple[SiteId, JobName], list[Job]] = {}
         self._training: dict[WorkloadId, list[list[Job]]] = {}
         self.history: dict[WorkloadId, list[Stretch]] = {plan.workload: [] for plan in blueprint.trainers}

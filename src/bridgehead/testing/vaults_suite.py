@@ -247,6 +247,26 @@ class VaultsSuite:
         assert vaults.fences(self.workload, site=self.target) == ()
         assert vaults.fences(WorkloadId("other"), site=self.source) == ()
 
+    def test_R16_files_are_kept_beside_what_is_trained(self, vaults: Vaults) -> None:
+        """The same again is the same snapshot, other content at the same step is another one; a replaced driver keeps nothing."""
+        self.write(vaults, self.source, step=10, epoch=0)
+        name, step, note = WorkloadId("train.point"), 1_700_000_000, {"model": "m"}
+
+        def keep(content: bytes, by: Stamp) -> SnapshotId:
+            return vaults.keep({"point.json": content}, workload=name, step=step, site=self.source, context=note, stamp=by).id
+
+        first = keep(b"{}", stamp(epoch=2))
+        assert keep(b"{}", stamp(epoch=2, attempt=2)) == first
+        info = vaults.find(first, site=self.source)
+        assert info is not None
+        assert (info.workload, info.step, info.epoch, info.verified, info.counts) == (name, step, 0, True, True)
+        assert keep(b"{ }", stamp(epoch=2)) != first
+        assert vaults.receipt(first, site=self.source, stamp=stamp(epoch=2)).raw_bytes == 2
+        with pytest.raises(Conflict):
+            keep(b"late", stamp(epoch=1))
+        with pytest.raises(NotFound):
+            vaults.keep({"a": b""}, workload=name, step=step, site=SiteId("nowhere"), context={}, stamp=stamp())
+
     def test_J05_who_casts_a_ballot_sees_all_that_were_cast_before(self, vaults: Vaults) -> None:
         """Its own among them; each epoch for itself; a repeat adds nothing, and nothing is judged."""
         bid = Ballot(self.workload, Epoch(1), 1, "controller-1", None)

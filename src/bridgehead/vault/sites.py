@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 
-from bridgehead.kernel.errors import NotFound, Permanent, PortError
+from bridgehead.kernel.errors import BridgeheadError, NotFound, Permanent, PortError
 from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
+from bridgehead.ports.vaults import Kept
 from bridgehead.vault.layout import receipt_key
 from bridgehead.vault.replicate import Pace, replicate
 from bridgehead.vault.stamps import accept, newest_driver
@@ -93,6 +95,21 @@ class SiteVaults:
             with suppress(PortError):
                 self._at(origin).place.objects.add(receipt_key(site, snapshot), given)
         return given
+
+    def keep(self, files: Kept, *, workload: WorkloadId, step: int, site: SiteId, context: Mapping[str, str], stamp: Stamp) -> SnapshotInfo:
+        """See the port."""
+        vault = self._at(site)
+        accept(vault.place.objects, stamp)
+        sources = {path: content if isinstance(content, bytes) else Path(content) for path, content in files.items()}
+        try:
+            saved = vault.save(sources, workload=workload, step=step, epoch=Epoch(0), site=site, context=context)
+        except PortError:
+            raise
+        except BridgeheadError as error:
+            raise Permanent(error.happened, tried=error.tried, subject=error.subject, remedy=error.remedy) from error
+        found = vault.find(saved.snapshot.id)
+        assert found is not None
+        return found
 
     def fence(self, fence: Fence, *, site: SiteId, stamp: Stamp) -> Fence:
         """See the port."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bridgehead.drivers.world.bubbles import WorldBubbles
 from bridgehead.drivers.world.calls import Calls
+from bridgehead.drivers.world.databases import WorldHooks, WorldQuiesce
 from bridgehead.drivers.world.services import WorldMetrics, WorldServing, WorldTraffic
 from bridgehead.drivers.world.sites import WorldScheduler, WorldTrainingControl
 from bridgehead.drivers.world.vaults import WorldVaults
+from bridgehead.model.recovery import DatabaseEngine
 from bridgehead.ports.switchboard import Switchboard
 
 
@@ -22,4 +24,6 @@ def connect(calls: Calls) -> Switchboard:
         metrics=WorldMetrics(calls),
         vaults=WorldVaults(calls),
         bubbles=WorldBubbles(calls),
+        databases=dict.fromkeys(DatabaseEngine, WorldQuiesce(calls)),
+        hooks=WorldHooks(calls),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+
 import msgspec
 
 from bridgehead.drivers.world.calls import Calls
@@ -10,7 +13,8 @@ from bridgehead.kernel.ids import Epoch, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence, Receipt, SnapshotInfo, TransferProgress
 from bridgehead.model.stamp import Stamp
-from bridgehead.simulate.vault import BLOCK_BYTES, SiteVault
+from bridgehead.ports.vaults import Kept
+from bridgehead.simulate.vault import BLOCK_BYTES, HeldSnapshot, SiteVault
 
 READ_BACK_BPS = 2_000_000_000.0
 
@@ -48,6 +52,22 @@ class WorldVaults:
         """See the port."""
         vault = self._vault(site)
         return self._calls.write("vaults.receipt", site, lambda: self._read_back(vault, snapshot), stamp=stamp, place=f"vault@{site}")
+
+    def keep(self, files: Kept, *, workload: WorkloadId, step: int, site: SiteId, context: Mapping[str, str], stamp: Stamp) -> SnapshotInfo:
+        """See the port; files on disk have the size that the world's databases gave them."""
+        vault = self._vault(site)
+        return self._calls.write("vaults.keep", site, lambda: self._keep(vault, files, workload, step), stamp=stamp, place=f"vault@{site}")
+
+    def _keep(self, vault: SiteVault, files: Kept, workload: WorkloadId, step: int) -> SnapshotInfo:
+        if not vault.has_space():
+            raise Permanent("no space is left", tried="keep files", subject=f"{workload} at {vault.site}")
+        copies = self._calls.world.databases.copies
+        size_bytes = sum(len(content) if isinstance(content, bytes) else copies[content] for content in files.values())
+        digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
+        name, now_s = SnapshotId(f"{workload}@{step}.0-{digest}"), self._calls.world.now_s
+        held = HeldSnapshot(name, workload, step, Epoch(0), vault.site, now_s, size_bytes, whole=True)
+        vault.put(held)
+        return vault.info(held)
 
     def fence(self, fence: Fence, *, site: SiteId, stamp: Stamp) -> Fence:
         """See the port."""

@@ -1,0 +1,205 @@
+"""PostgresQuiesce: the quiesce port on PostgreSQL.
+
+Two connections: one locks all tables in SHARE mode, so that who writes has committed before and who wants to write waits; the other one
+opens a REPEATABLE READ transaction meanwhile and exports its snapshot. Then the lock goes, and pg_dump copies the snapshot.
+
+The hold ends by itself because its transaction is idle: the server ends it (``idle_in_transaction_session_timeout``), whatever became of
+this process. A process that dies closes its connections, which ends it at once.
+
+What it does not give: a database that is held says nothing of a write that an application splits into two transactions; only the
+application can finish that (a hook). Tables that are made while it is held may be written. Sequences may be ahead of the rows. Roles,
+tablespaces and settings of the server are not in a dump (``pg_dumpall --globals-only`` in a hook), nor is the log of changes after it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bridgehead.drivers.postgres_backup.connection import connect, errors
+from bridgehead.drivers.postgres_backup.dump import Dump
+from bridgehead.drivers.postgres_backup.programs import program
+from bridgehead.kernel.errors import NotFound, Permanent, Transient
+from bridgehead.model.recovery import Database
+from bridgehead.ports.quiesce import Copied, Held, HoldKey, Released
+
+if TYPE_CHECKING:
+    import psycopg
+
+EXPORT_LIMIT_S: Final = 600.0
+"""So long, an exported snapshot waits for its pg_dump; the server ends it then."""
+_TABLES: Final = """
+SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+ORDER BY 1
+"""
+_STATE: Final = "SELECT pg_export_snapshot(), pg_current_wal_lsn()::text, current_setting('server_version'), current_database()"
+_RIGHTS: Final = """
+SELECT t FROM unnest(%s::text[]) AS t WHERE NOT has_table_privilege(t, 'SELECT') OR NOT has_table_privilege(t, 'UPDATE, DELETE, TRUNCATE')
+"""
+_TRIES: Final = 5
+
+
+class _Hold:
+    """One hold: ``locker`` keeps writers waiting, ``keeper`` has exported the snapshot."""
+
+    def __init__(self, locker: psycopg.Connection[Any], file: Path) -> None:
+        self.file = file
+        self.locker: psycopg.Connection[Any] | None = locker
+        self.keeper: psycopg.Connection[Any] | None = None
+        self.began_s = time.monotonic()
+        self.held: Held | None = None
+        self.dump: Dump | None = None
+
+    def close(self) -> None:
+        for connection in (self.locker, self.keeper):
+            if connection is not None:
+                with suppress(Exception):
+                    connection.close()
+        if self.dump is not None:
+            self.dump.end()
+
+
+class PostgresQuiesce:
+    """Implements :class:`bridgehead.ports.quiesce.Quiesce`.
+
+    Args:
+        secret: fetches what a ``secret://`` reference names.
+    """
+
+    def __init__(self, *, secret: Callable[[str], str]) -> None:
+        self._secret = secret
+        self._holds: dict[tuple[str, HoldKey], _Hold] = {}
+        self._lock = threading.Lock()
+
+    def check(self, database: Database) -> dict[str, str]:
+        """See the port."""
+        tried = "see whether a database can be held"
+        for name in ("pg_dump", "pg_restore"):
+            program(name)
+        with errors(tried, database), connect(database, password=self._password(database), idle_s=60.0) as db:
+            tables = _tables(db)
+            row = db.execute("SELECT current_setting('server_version'), pg_database_size(current_database())").fetchone()
+            assert row is not None
+            refused = [str(one[0]) for one in db.execute(_RIGHTS, (tables,))]
+            if refused:
+                happened = f"this user may not lock and read {', '.join(refused[:3])}{' and others' if len(refused) > 3 else ''}"
+                remedy = "Grant SELECT and UPDATE on all tables to this user, or let their owner do it."
+                raise Permanent(happened, tried=tried, subject=database.id, remedy=remedy)
+        return {"engine": f"PostgreSQL {row[0]}", "tables": str(len(tables)), "size_bytes": str(row[1])}
+
+    def hold(self, database: Database, *, key: HoldKey, folder: str, wait_s: float, lasts_s: float) -> Held:
+        """See the port."""
+        with self._lock:
+            known = self._holds.get((database.id, key))
+        if known is not None and known.held is not None and known.locker is not None:
+            return known.held
+        if known is not None:
+            self.drop(database, key=key)
+        password = self._password(database)
+        with errors("hold a database", database):
+            hold = _Hold(connect(database, password=password, idle_s=lasts_s), Path(folder) / f"{database.id}.dump")
+            try:
+                assert hold.locker is not None
+                tables = _locked(hold, wait_s=wait_s)
+                hold.keeper = connect(database, password=password, idle_s=EXPORT_LIMIT_S)
+                hold.held = Held(pinned=True, evidence=_exported(hold.keeper, tables))
+            except BaseException:
+                hold.close()
+                raise
+        with self._lock:
+            self._holds[database.id, key] = hold
+        return hold.held
+
+    def release(self, database: Database, *, key: HoldKey) -> Released:
+        """See the port: whether the lock was there all the time, the server itself says."""
+        with self._lock:
+            hold = self._holds.get((database.id, key))
+        if hold is None or hold.locker is None:
+            return Released(intact=False, held_s=0.0)
+        locker, hold.locker = hold.locker, None
+        try:
+            locker.execute("ROLLBACK")  # an error when the server has ended the transaction: somebody may have written since
+            intact = True
+        except Exception:
+            intact = False
+        held_s = time.monotonic() - hold.began_s
+        with suppress(Exception):
+            locker.close()
+        return Released(intact, held_s)
+
+    def copy(self, database: Database, *, key: HoldKey) -> Copied:
+        """See the port; evidence: ``entries`` of the archive's table of contents."""
+        with self._lock:
+            hold = self._holds.get((database.id, key))
+        if hold is None or hold.held is None:
+            raise NotFound("its state is not pinned in this process", tried="copy a database", subject=database.id, remedy="Hold it again.")
+        if hold.dump is None:
+            hold.dump = Dump(
+                database,
+                dump=program("pg_dump"),
+                restore=program("pg_restore"),
+                snapshot=hold.held.evidence["snapshot"],
+                file=hold.file,
+                password=self._password(database),
+            )
+        done = hold.dump.is_done()
+        if done and hold.keeper is not None:
+            hold.keeper.close()
+            hold.keeper = None
+        evidence = {"entries": str(hold.dump.entries)} if done else {}
+        return Copied(done, str(hold.dump.file), hold.dump.size_bytes, evidence)
+
+    def drop(self, database: Database, *, key: HoldKey) -> None:
+        """See the port."""
+        with self._lock:
+            hold = self._holds.pop((database.id, key), None)
+        if hold is not None:
+            hold.close()
+
+    def _password(self, database: Database) -> str:
+        return self._secret(database.password) if database.password else ""
+
+
+def _tables(db: psycopg.Connection[Any]) -> list[str]:
+    return [str(row[0]) for row in db.execute(_TABLES)]
+
+
+def _locked(hold: _Hold, *, wait_s: float) -> list[str]:
+    """Lock all tables in one statement; those that were made meanwhile, too. The locks are the last thing that this connection does."""
+    db = hold.locker
+    assert db is not None
+    until_s = hold.began_s + wait_s
+    for _ in range(_TRIES):
+        tables = _tables(db)
+        db.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        left_ms = max(1, round((until_s - time.monotonic()) * 1000))
+        db.execute(f"SET LOCAL statement_timeout = {left_ms}")
+        if tables:
+            db.execute(f"LOCK TABLE {', '.join(tables)} IN SHARE MODE")
+        if _tables(db) == tables:
+            return tables
+        db.execute("ROLLBACK")
+    raise Transient("tables come and go all the time", tried="hold a database", subject=str(db.info.dbname))
+
+
+def _exported(db: psycopg.Connection[Any], tables: list[str]) -> dict[str, str]:
+    """The snapshot, taken while all tables are locked. Until the copy is done nobody may drop, rewrite or truncate them (MVCC does not
+    keep what is truncated)."""
+    db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    if tables:
+        db.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE")
+    row = db.execute(_STATE).fetchone()
+    assert row is not None
+    snapshot, lsn, version, name = row
+    return {
+        "snapshot": str(snapshot),
+        "lsn": str(lsn),
+        "engine": f"PostgreSQL {version}",
+        "database": str(name),
+        "tables": str(len(tables)),
+    }
