@@ -166,7 +166,7 @@ PORTS = {
 def drivers_page() -> str:
     """The page of all drivers."""
     lines = [DRIVERS_HEAD]
-    for port, drivers in wiring.DRIVERS.items():
+    for port, drivers in {**wiring.DRIVERS, "notify": wiring.CHANNELS}.items():
         lines += [f"## {port}", "", PORTS[port], ""]
         for name, load in drivers.items():
             lines += [f"### {port}: {name}", "", *_struct(load().options, "option", at="", shown={})]

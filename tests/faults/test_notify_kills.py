@@ -259,7 +259,7 @@ def test_old_threads_are_forgotten_when_they_are_over_and_told(bench: Bench) -> 
 
 
 def test_a_driver_that_fails_in_an_unforeseen_way_stops_nobody(bench: Bench) -> None:
-    bench.receiver.fates[notice(1).key] = [ZeroDivisionError("oh")]  # type: ignore[list-item]
+    bench.receiver.fates[notice(1).key] = [ZeroDivisionError("oh")]  # type: ignore[list-item]  # what no driver should raise
     bench.post(notice(1), notice(2))
     assert bench.after(0) == [notice(1).key, notice(2).key]
     assert "ZeroDivisionError" in bench.said[0]

@@ -12,7 +12,7 @@ from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import Approvers, Escalation, Protected, Recovery, Role, SiteJob
 from bridgehead.model.runbook import ActionStep, ApprovalStep, OnFailure, Runbook, UndoPolicy
 from bridgehead.model.snapshot import SnapshotInfo
-from bridgehead.recovery.escalation import Escalator
+from bridgehead.recovery.escalation import due, waits
 from bridgehead.recovery.failover import Failover, failover_runbook
 from bridgehead.recovery.loss import LastSeen, Losses, loss_of
 from bridgehead.recovery.moving import Move, move_runbook
@@ -184,9 +184,7 @@ def test_G06_people_are_called_one_level_after_the_other_and_each_once() -> None
         events += [ev.Intent(1.0, "confirm", phase, 1, 1), ev.PhaseDone(1.0, "confirm", phase, 1, 1, {})]
     state = fold([*events, ev.StepStarted(10.0, "approve")])
     assert isinstance(state.steps["approve"], st.Asking)
-    escalator = Escalator((Escalation(60.0, ("ada",)), Escalation(300.0, ("ben", "eve"))))
-    escalator.look(state)
-    assert escalator.due(50.0) == []
-    assert escalator.due(71.0) == ["calling ada: run waits for an approval: approve"]
-    assert escalator.due(100.0) == []
-    assert escalator.due(311.0) == ["calling ben, eve: run waits for an approval: approve"]
+    levels = (Escalation(300.0, ("ben", "eve")), Escalation(60.0, ("ada",)))
+    called = {now_s: [call.text for call in due(waits(state), levels, now_s=now_s)] for now_s in (50.0, 71.0, 311.0)}
+    first, second = (f"calling {who}: run waits for an approval: approve" for who in ("ada", "ben, eve"))
+    assert called == {50.0: [], 71.0: [first], 311.0: [first, second]}

@@ -117,12 +117,12 @@ def notify_file(home: Home) -> Path:
 
 def read_file(home: Home) -> Notifying | None:
     """What a home says; None where it says nothing. Raises BAD_INPUT with every fault."""
-    from bridgehead.app.wiring import driver_options
+    from bridgehead.app.wiring import channel_options
 
     path = notify_file(home)
     if not path.is_file():
         return None
-    return read_notifying(read_text(path, what="notify file"), file=str(path), drivers=driver_options()["notify"])
+    return read_notifying(read_text(path, what="notify file"), file=str(path), drivers=channel_options())
 
 
 def required_file(home: Home) -> Notifying:

@@ -233,14 +233,21 @@ DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "serving": {"http": _http_serving},
     "bubbles": {"local": _local_bubbles},
     "shell": {"local": _local_shell, "ssh": _ssh},
-    "notify": {"webhook": _webhook, "email": _email, "alertmanager": _alertmanager},
 }
 """Port to driver to the function that imports it."""
+
+CHANNELS: dict[str, Callable[[], Driver]] = {"webhook": _webhook, "email": _email, "alertmanager": _alertmanager}
+"""Drivers of the notify port, which notify files name, not estates."""
 
 
 def driver_options() -> dict[str, dict[str, Callable[[], type[msgspec.Struct]]]]:
     """Port to driver to a function that imports the struct of its options, as the estate reader takes it."""
     return {port: {name: partial(_options_of, load) for name, load in drivers.items()} for port, drivers in DRIVERS.items()}
+
+
+def channel_options() -> dict[str, Callable[[], type[msgspec.Struct]]]:
+    """As ``driver_options``, of the channels of notify files."""
+    return {name: partial(_options_of, load) for name, load in CHANNELS.items()}
 
 
 def _options_of(load: Callable[[], Driver]) -> type[msgspec.Struct]:
@@ -322,7 +329,7 @@ def notify_channel(channel: Channel, *, answers: Callable[[Notice], AnswerWay | 
     Args:
         answers: how an ask is answered by web hook.
     """
-    driver = DRIVERS["notify"][channel.driver]()
+    driver = CHANNELS[channel.driver]()
     made: Notify = driver.make(read_options(channel.options, driver.options), answers)
     return made
 

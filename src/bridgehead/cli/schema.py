@@ -13,15 +13,16 @@ app = App(name="schema", help="Print JSON Schemas for editors.")
 
 
 @app.default
-def schema(kind: Literal["estate", "policy", "plan", "hazards", "objectives", "recovery", "runbook"], /) -> int:
+def schema(kind: Literal["estate", "policy", "plan", "hazards", "notify", "objectives", "recovery", "runbook"], /) -> int:
     """Print the JSON Schema of a kind of file.
 
     Args:
         kind: which.
     """
-    from bridgehead.app.wiring import action_params, driver_options
+    from bridgehead.app.wiring import action_params, channel_options, driver_options
     from bridgehead.model.estatefile import estate_schema
     from bridgehead.model.hazards import hazards_schema
+    from bridgehead.model.notifyfile import notifying_schema
     from bridgehead.model.objectivefile import objectives_schema
     from bridgehead.model.plan import plan_schema
     from bridgehead.model.policy import policy_schema
@@ -37,6 +38,8 @@ def schema(kind: Literal["estate", "policy", "plan", "hazards", "objectives", "r
             document = plan_schema()
         case "hazards":
             document = hazards_schema()
+        case "notify":
+            document = notifying_schema(channel_options())
         case "objectives":
             document = objectives_schema()
         case "recovery":

@@ -14,7 +14,7 @@ from bridgehead.kernel.ids import Person
 from bridgehead.kernel.located import Mapping as MappingNode
 from bridgehead.kernel.located import Node, Path, Scalar
 from bridgehead.kernel.phrase import found, nearest
-from bridgehead.kernel.schema import json_schema
+from bridgehead.kernel.schema import json_schema, struct_schema
 from bridgehead.kernel.shape import ID_PATTERN, Keyed, shape_of
 from bridgehead.model.notice import NoticeKind
 from bridgehead.model.recovery import Escalation, Positive
@@ -136,10 +136,14 @@ class _ChannelCodec:
         return {"driver": value.driver, **tells, **value.options}
 
     def schema(self) -> dict[str, Any]:
-        """A driver, and options that its own page describes."""
-        words = [kind.value for kind in NoticeKind]
-        tells = {"type": "array", "items": {"enum": words}}
-        return {"type": "object", "required": ["driver"], "properties": {"driver": {"enum": sorted(self._drivers)}, "tells": tells}}
+        """One alternative for each driver."""
+        tells = {"type": "array", "items": {"enum": [kind.value for kind in NoticeKind]}}
+        found = []
+        for name, load in sorted(self._drivers.items()):
+            schema = struct_schema(load())
+            schema["properties"] = {"driver": {"const": name}, "tells": tells} | schema["properties"]
+            found.append(schema | {"required": ["driver", *schema.get("required", [])]})
+        return {"type": "object", "required": ["driver"], "anyOf": found}
 
 
 def _check(file: Notifying, decoder: Decoder) -> None:
