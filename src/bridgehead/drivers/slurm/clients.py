@@ -33,6 +33,8 @@ _UNREACHABLE: Final = (
 _NOTHING_DONE: Final = ("connect failure", "connection refused", "munge", "could not establish a configuration source", "standby mode")
 """Of those, the ones by which a submission surely did not arrive."""
 _TRY_LATER: Final = ("temporarily unable to accept job", "resource temporarily unavailable", "pending an update", "in transition")
+_NO_RIGHT: Final = ("invalid user id", "access/permission denied")
+_OPERATOR: Final = "Give the driver's option operator, or make the user an operator of Slurm; look for a user of that name."
 _GONE: Final = ("invalid job id specified",)
 _OVER: Final = ("job/step already completing or completed", "job has already finished")
 _CLEAN: Final = (
@@ -138,13 +140,26 @@ class CommandLine:
             return NotFound(result.complaint, tried=tried, subject=self._subject)
         if result.exit_code == _TIMED_OUT or any(word in said for word in _UNREACHABLE + _TRY_LATER):
             return Transient(result.complaint, tried=tried, subject=self._subject, remedy="Check slurmctld and munge there.")
-        return Permanent(result.complaint, tried=tried, subject=self._subject)
+        remedy = _OPERATOR if any(word in said for word in _NO_RIGHT) else ""
+        return Permanent(result.complaint, tried=tried, subject=self._subject, remedy=remedy)
 
-    def run(self, words: Sequence[str], *, tried: str, stdin: bytes = b"") -> ShellResult:
+    def tell(self, words: Sequence[str], *, tried: str, operator: bool = False) -> None:
+        """A command whose repeat does no harm. Raises Transient, NotFound for an id that slurmctld does not know, Permanent."""
+        first = self._options.operator if operator else ()
+        try:
+            result = self.run(words, tried=tried, first=first)
+        except Unknown as error:
+            raise Transient(error.happened, tried=tried, subject=error.subject, remedy=error.remedy) from error
+        if result.exit_code != 0:
+            raise self.trouble(result, tried=tried)
+
+    def run(self, words: Sequence[str], *, tried: str, stdin: bytes = b"", first: Sequence[str] = ()) -> ShellResult:
         """Run a client, bounded here and there: a client whose controller is silent waits for minutes. Raises as the shell does."""
         limit_s = self._options.timeout_s
         env = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"} | ({"SLURM_CONF": self._options.conf} if self._options.conf else {})
-        bounded = ["timeout", "-k", "1", str(math.ceil(limit_s)), *words]
+        # sudo passes no environment on, so it is said behind the first words once more.
+        behind = ["env", *(f"{name}={value}" for name, value in env.items())] if first else []
+        bounded = [*first, *behind, "timeout", "-k", "1", str(math.ceil(limit_s)), *words]
         result = self._shell.run(bounded, stdin=stdin, env=env, timeout_s=limit_s + 5.0)
         if result.exit_code in (126, 127) and not result.stdout:
             remedy = "Install Slurm's clients, or let the driver's shell lead to where they are."

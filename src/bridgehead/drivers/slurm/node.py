@@ -9,6 +9,7 @@ import msgspec
 _WORKING: Final = {"IDLE", "MIXED", "ALLOCATED"}
 _HARMLESS: Final = {"CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_NORM", "FAIL", "INVALID_REG", "MAINTENANCE", "PLANNED", "RESERVED"}
 """Flags beside which a node answers. Others say that it does not (NOT_RESPONDING), or is off, or boots, or are not known here."""
+_CLOSING: Final = frozenset({"DRAIN", "FAIL", "INVALID_REG"})
 FENCED: Final = "fenced"
 """With it begins the reason of a node that surely runs nothing, as a person says who cut its power."""
 
@@ -26,15 +27,26 @@ class NodeState(msgspec.Struct, frozen=True):
     reason: str
 
     @property
-    def flags(self) -> frozenset[str]:
-        """The state's words, without those that are not there."""
-        return frozenset(self.state.upper().split("+"))
-
-    @property
     def answers(self) -> bool:
         """Positive evidence that its slurmd answers: a node that somebody set down, however silent, is none."""
         base, *flags = self.state.upper().split("+")
         return base in _WORKING and set(flags) <= _HARMLESS
+
+    @property
+    def drained(self) -> bool:
+        """Closed to new jobs, by whomever; it may be down besides."""
+        return "DRAIN" in self.state.upper().split("+")
+
+    @property
+    def open(self) -> bool:
+        """Takes new jobs, if only those of a reservation."""
+        return self.answers and not _CLOSING & set(self.state.upper().split("+"))
+
+    @property
+    def idle(self) -> bool:
+        """No job has a processor there, positively; a suspended one may still have memory."""
+        base, *flags = self.state.upper().split("+")
+        return self.fenced or (self.answers and base == "IDLE" and "COMPLETING" not in flags)
 
     @property
     def fenced(self) -> bool:

@@ -79,6 +79,8 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             missing, for this site alone.
         ssh: log in there to run commands; without, they are run on the machine of the controller.
         prefix: words before each command without ssh, as ``[sudo, -n, -u, mover]``.
+        operator: words before commands for which Slurm wants an operator (drain and reservations), as ``[sudo, -n, -u, slurm]``;
+            none when the user himself is one.
         conf: path of slurm.conf for the clients; "" is their default.
         rest: submit and look through slurmrestd; records are still kept by commands.
         jobs: pattern of names (as ``train-*``) to what such jobs ask for; the first that matches counts.
@@ -92,6 +94,7 @@ class SlurmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: str
     ssh: SshOptions | None = None
     prefix: tuple[str, ...] = ()
+    operator: tuple[str, ...] = ()
     conf: str = ""
     rest: RestOptions | None = None
     jobs: dict[str, JobRequest] = {}

@@ -124,25 +124,11 @@ class Records:
             Permanent: the name is no plain file name, or the folder belongs to another site.
             Transient: the folder cannot be seen.
         """
-        self._open(tried)
-        run, epoch = (quote(stamp.run, safe=""), str(stamp.epoch)) if stamp is not None else ("", "")
-        text = self._run(_READ, self._folder, self._plain(name, tried), run, epoch, tried=tried)
-        files: dict[str, str] = {}
-        newest = -1
-        for line in text.splitlines():
-            path, _, content = line.partition("\t")
-            if path == "epoch":
-                newest = max(newest, int(content))
-            else:
-                files[path] = content
-        if stamp is not None and newest > stamp.epoch:
-            raise Conflict(
-                f"epoch {stamp.epoch} is older than epoch {newest}, which was already seen",
-                tried=tried,
-                subject=f"run {stamp.run} at site {self._site}",
-                remedy="Another process drives the run now: stop this one.",
-            )
-        return self._executions(name, files, tried=tried)
+        return self._executions(name, self._look(self._plain(name, tried), stamp, tried=tried), tried=tried)
+
+    def admit(self, stamp: Stamp, *, tried: str) -> None:
+        """Note a stamp's epoch durably before something is done that leaves no other record here. Raises as ``read``."""
+        self._look("", stamp, tried=tried)
 
     def begin(self, name: JobName, number: int, intent: Intent, *, tried: str) -> Intent:
         """Write the intent of a new execution; the one that counts, which is another's when somebody was faster. Raises Transient."""
@@ -169,6 +155,28 @@ class Records:
         """The command by which a person who looked puts on record that an execution is over, for one of which nothing else tells it."""
         said = msgspec.json.encode(Ended(None, None, "LOST", "a person who looked")).decode()
         return f"echo {shlex.quote(said)} > {shlex.quote(f'{execution.folder}/ended-0')}"
+
+    def _look(self, name: str, stamp: Stamp | None, *, tried: str) -> dict[str, str]:
+        """The files of a job, by their path below its folder."""
+        self._open(tried)
+        run, epoch = (quote(stamp.run, safe=""), str(stamp.epoch)) if stamp is not None else ("", "")
+        text = self._run(_READ, self._folder, name, run, epoch, tried=tried)
+        files: dict[str, str] = {}
+        newest = -1
+        for line in text.splitlines():
+            path, _, content = line.partition("\t")
+            if path == "epoch":
+                newest = max(newest, int(content))
+            else:
+                files[path] = content
+        if stamp is not None and newest > stamp.epoch:
+            raise Conflict(
+                f"epoch {stamp.epoch} is older than epoch {newest}, which was already seen",
+                tried=tried,
+                subject=f"run {stamp.run} at site {self._site}",
+                remedy="Another process drives the run now: stop this one.",
+            )
+        return files
 
     def _create(self, name: JobName, path: str, content: bytes, *, tried: str) -> str:
         return self._run(_CREATE, self._folder, f"{name}/{path}", tried=tried, stdin=content)
