@@ -237,7 +237,12 @@ class TestEndFaults(KubeHooks):
 
     def test_a_job_that_is_released_and_stopped_at_once_ends_only_when_no_pod_can_come(self, scheduler):
         """Its status still says Suspended from before, while its first pod may be on its way."""
-        scheduler.start(self.spec(self.sleeps()), stamp=stamp())
+
+        def wait(where):
+            self.advance(1.0 if where == "claimed" else 0.0)
+
+        self.make(checkpoint=wait).start(self.spec(self.sleeps()), stamp=stamp())
+        assert self.jobs()[0]["status"]["conditions"][0]["type"] == "Suspended"
         scheduler.stop(JOB, stamp=stamp("stop"))
         assert isinstance(scheduler.observe(JOB), JobRunning)
         ended = self.wait_ended(scheduler)

@@ -8,6 +8,7 @@ import pytest
 
 from bridgehead.drivers.kubernetes import PodRequest
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, Transient, Unknown
+from bridgehead.kernel.ids import JobName
 from bridgehead.ports.scheduler import JobAbsent, JobRunning
 from bridgehead.testing.kube_hooks import SPACE, KubeHooks
 from bridgehead.testing.kube_server import Strike
@@ -139,6 +140,35 @@ class TestStartFaults(KubeHooks):
         self.advance(30.0)
         assert self.pods() == []
         assert not isinstance(scheduler.observe(JOB), JobRunning)
+
+    @pytest.mark.parametrize("place", ["intended", "created", "claimed"])
+    def test_J13_a_halted_start_is_refused_once_a_newer_epoch_was_seen_anywhere(self, scheduler, place):
+        """The newer driver has not touched this job, only another one."""
+        halted = Halted(self, place)
+        other = JobName("other")
+        identity = scheduler.start(self.spec(self.sleeps(), other), stamp=stamp("other", epoch=2))
+        assert isinstance(halted.go_on(), Conflict)
+        self.only_one_ran()
+        assert self.running(scheduler, other) == identity
+
+    def test_a_job_that_was_stopped_before_it_was_released_is_not_released(self, scheduler):
+        halted = Halted(self, "claimed")
+        scheduler.stop(JOB, stamp=stamp("stop"))
+        identity = halted.go_on()
+        assert scheduler.start(self.spec(self.sleeps()), stamp=stamp()) == identity
+        self.advance(30.0)
+        assert self.pods() == []
+        assert scheduler.observe(JOB).identity == identity
+
+    def test_a_job_that_somebody_suspended_is_not_released_by_a_repeated_start(self, scheduler):
+        identity = scheduler.start(self.spec(self.sleeps()), stamp=stamp())
+        self.advance(2.0)
+        [job] = self.jobs()
+        self.cluster.store.patch("Job", SPACE, job["metadata"]["name"], {"spec": {"suspend": True}})
+        self.advance(2.0)
+        assert scheduler.start(self.spec(self.sleeps()), stamp=stamp()) == identity
+        self.advance(2.0)
+        assert self.cluster.nodes.running(self.cluster.now_s) == []
 
     @pytest.mark.parametrize("place", ["intended", "created", "claimed"])
     def test_J13_a_halted_start_is_finished_by_the_next_driver_once(self, scheduler, place):

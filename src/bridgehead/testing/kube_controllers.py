@@ -26,6 +26,7 @@ class JobController:
         self.paused = False
         self._seen: dict[str, tuple[str, float]] = {}
         self._counted: dict[str, set[str]] = {}
+        self._done: dict[str, set[str]] = {}
 
     def step(self, now_s: float) -> None:
         """Look at every Job that was changed a while ago, or whose pods were."""
@@ -77,7 +78,7 @@ class JobController:
             if "Suspended" in conditions:
                 self._condition(conditions, "Suspended", "False", "JobResumed")
             status.setdefault("startTime", self._store.stamp())
-            taken = {pod["metadata"]["annotations"][INDEX] for pod in pods if _phase(pod) != "Failed"}
+            taken = {pod["metadata"]["annotations"][INDEX] for pod in living} | self._done.get(job["metadata"]["uid"], set())
             free = [index for index in range(wanted) if str(index) not in taken]
             for index in free[: max(0, parallel - len(living))]:
                 self._make(job, index)
@@ -94,6 +95,8 @@ class JobController:
             if pod["metadata"]["uid"] not in counted and not (_phase(pod) == "Failed" and _ignored(job, pod)):
                 key = "succeeded" if _phase(pod) == "Succeeded" else "failed"
                 status[key] = status.get(key, 0) + 1
+                if key == "succeeded":
+                    self._done.setdefault(job["metadata"]["uid"], set()).add(pod["metadata"]["annotations"][INDEX])
             counted.add(pod["metadata"]["uid"])
             self._untrack(pod)
         return status
