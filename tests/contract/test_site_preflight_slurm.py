@@ -17,6 +17,7 @@ from bridgehead.testing.slurm_files import SlurmPlan
 pytestmark = [pytest.mark.server("slurmctld", "munged", "slurmdbd", "mariadbd"), pytest.mark.xdist_group("slurm")]
 B = SiteId("site-b")
 GPU = NodeClass(2, "n1", "NVIDIA H100", 4, "550.54.15", "12.4", "2.21.5")
+PARTS = ("SLURM", "PARTITION", "ACCOUNT", "QOS", "GPUS", "CONSTRAINT", "DEVICE")
 GOOD = "-p train -A research --qos=normal -N 2 --gres=gpu:h100:4"
 
 
@@ -27,16 +28,16 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-def findings(cluster: SlurmCluster, line: str) -> dict[str, Finding]:
+def findings(cluster: SlurmCluster, line: str, *, body: str = "hostname", look: SiteLook = SiteLook(B)) -> dict[str, Finding]:
     """By code, of a script with these options: Slurm's part, as a job of the site's own."""
-    script = f"#!/bin/bash\n#SBATCH {line}\nhostname\n"
+    script = f"#!/bin/bash\n#SBATCH {line}\n{body}\n"
     mapped = map_script(script, SiteMap(), source=B, target=B, file="job.sh")
     shape = shape_of_script(mapped)
     needs = SiteNeeds(
         workload=WorkloadId("w"),
         source=SiteId("site-a"),
         target=B,
-        look=SiteLook(B),
+        look=look,
         script=script,
         needs=needs_of_script(mapped, SiteMap()),
         nodes=shape.nodes,
@@ -47,7 +48,7 @@ def findings(cluster: SlurmCluster, line: str) -> dict[str, Finding]:
     )
     connection = {"driver": "slurm", "cluster": B, "state": "/nowhere", "conf": str(cluster.conf)}
     found = SitePreflight({"sites": {B: {"scheduler": connection}}, "services": {}}).judge(needs)
-    return {one.code: one for one in found if one.code.split("-")[1] in ("SLURM", "PARTITION", "ACCOUNT", "QOS", "GPUS", "CONSTRAINT")}
+    return {one.code: one for one in found if one.code.split("-")[1] in PARTS}
 
 
 def test_a_job_that_fits_is_proved_by_slurm_itself(cluster):
@@ -67,6 +68,12 @@ def test_everything_that_is_missing_is_named_and_slurm_refuses_it_too(cluster):
         "SITE-CONSTRAINT": "0 of 2 usable nodes have feature 'nvme'",
     }
     assert found["SITE-PARTITION"].status is FindingStatus.PASS
+
+
+def test_devices_are_looked_for_on_a_node_of_the_cluster(cluster):
+    look = SiteLook(B, on_node=("srun", "-Q", "--partition=train", "--account=research", "--gres=gpu:h100:1", "--immediate=20"))
+    assert findings(cluster, GOOD, body="export NCCL_SOCKET_IFNAME=lo", look=look)["SITE-DEVICE"].status is FindingStatus.PASS
+    assert findings(cluster, GOOD, body="export NCCL_SOCKET_IFNAME=ib7", look=look)["SITE-DEVICE"].status is FindingStatus.FAIL
 
 
 def test_a_partition_that_is_not_there_and_a_node_that_is_drained(cluster):
