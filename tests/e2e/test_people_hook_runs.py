@@ -5,14 +5,20 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from bridgehead.app.controller import Controller
+from bridgehead.app.home import Home
 from bridgehead.host.webhook_signature import secret_bytes, signed
+from bridgehead.kernel.ids import RunId
 from bridgehead.model import event as ev
+from bridgehead.model.runbook import Runbook
+from bridgehead.runbook.engine import open_run
 from bridgehead.testing.command_line import CommandLine, Driving
 from bridgehead.testing.hook_receiver import HookReceiver
 
@@ -160,3 +166,26 @@ def test_answers_are_not_taken_in_the_clear_from_others(post: Post, line: Comman
     post.configure()
     refused = line.run("people", "serve", "--host", "0.0.0.0")
     assert (refused.returncode, "Give --cert" in refused.stderr) == (2, True)
+
+
+def test_a_controller_tells_of_runs_that_it_drives_and_of_those_that_are_stuck(post: Post, line: CommandLine, steps: Any) -> None:
+    post.configure(on_call=["dora"])
+    book = line.write("stuck.yaml", {"runbook": "stuck", "steps": [steps.approval()]})
+    assert line.run("run", "start", book, "--estate", line.estate, "--name", "move", "--detach").returncode == 0
+    home, said = Home(line.home), list[str]()
+    journal = home.journal()
+    open_run(journal, RunId("odd"), Runbook("b", ()), estate={"sites": {}, "services": {}}, by="ops", at_s=time.time())
+    journal.append(RunId("odd"), [ev.WorldDiffers(time.time(), ["job new runs twice"])], after_seq=1, holder=None)
+    journal.close()
+    controller = Controller(home, say=said.append)
+    thread = threading.Thread(target=controller.run)
+    thread.start()
+    try:
+        assert post.ask("agree")["people"] == ["ann", "bob"]
+        (trouble,) = post.hook.until(lambda: post.hook.data("bridgehead.trouble.open"))
+        assert trouble["people"] == ["dora"]
+        assert "job new runs twice" in trouble["text"]
+    finally:
+        controller.stop()
+        thread.join()
+    assert not any("cannot" in text for text in said), said

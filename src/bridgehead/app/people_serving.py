@@ -69,6 +69,9 @@ def trial(home: Home, *, patience_s: float) -> list[Delivery]:
         while any(not one.outcome for one in _of(bell.outbox.deliveries(), thread)) and time.monotonic() < end_s:
             time.sleep(0.05)
         found = _of(bell.outbox.deliveries(), thread)
+        for one in found:
+            if not one.outcome:  # nobody wants a trial of days ago
+                bell.outbox.give_up(one, now_s=time.time(), trouble=one.trouble or "no answer in time")
         bell.settle({thread: notice}, (), what=lambda one: "The trial is over.", now_s=time.time())
         return found
     finally:
