@@ -18,6 +18,7 @@ from bridgehead.simulate.blueprint import BackendPlan, Blueprint, TrainerPlan
 from bridgehead.simulate.bubbles import BubbleBook
 from bridgehead.simulate.databases import DatabaseHall
 from bridgehead.simulate.desk import Desk
+from bridgehead.simulate.doors import Doors
 from bridgehead.simulate.network import Network
 from bridgehead.simulate.proxy import BackendView, Proxy
 from bridgehead.simulate.timeline import Timeline
@@ -40,6 +41,8 @@ class Job(msgspec.Struct):
     trainer: Trainer | None = None
     backend: BackendPlan | None = None
     warm_from_s: float = 0.0
+    waiting: bool = False
+    """It has not begun: no node is open, or it is held."""
     died: bool = False
     """It was ended by a fault, and not because anyone asked."""
 
@@ -64,6 +67,7 @@ class World:
         self.desks = {site: Desk() for site in blueprint.sites}
         self.bubbles = BubbleBook()
         self.databases = DatabaseHall()
+        self.doors: dict[SiteId, Doors] = {}
         self.jobs: dict[tuple[SiteId, JobName], list[Job]] = {}
         self._training: dict[WorkloadId, list[list[Job]]] = {}
         self.history: dict[WorkloadId, list[Stretch]] = {plan.workload: [] for plan in blueprint.trainers}
@@ -112,6 +116,14 @@ class World:
         executions = self.jobs.get((site, name))
         return executions[-1] if executions else None
 
+    def doors_of(self, site: SiteId) -> Doors:
+        """What lets jobs begin at the site."""
+        return self.doors.setdefault(site, Doors(site))
+
+    def computes(self, site: SiteId) -> bool:
+        """Whether any job runs there that has begun."""
+        return any(where == site and one[-1].running and not one[-1].waiting for (where, _), one in self.jobs.items())
+
     def start(self, site: SiteId, spec: JobSpec, key: str) -> JobIdentity:
         """See ``Scheduler.start``."""
         executions = self.jobs.get((site, spec.name), [])
@@ -129,7 +141,9 @@ class World:
         job = self._known(site, name)
         if not job.running or job.spec.command[:1] == ("ignores-stop",):
             return
-        if job.trainer is not None:
+        if job.waiting:
+            self._ended(job, None)
+        elif job.trainer is not None:
             job.trainer.ask_to_stop()
         else:
             delay_s = job.backend.stop_s if job.backend is not None else 0.1
@@ -256,8 +270,16 @@ class World:
         self._executions += 1
         identity = JobIdentity(site, spec.name, f"sim-{self._executions}", self.now_s)
         job = Job(spec, key, identity)
-        executions = self.jobs.setdefault((site, spec.name), [])
-        executions.append(job)
+        self.jobs.setdefault((site, spec.name), []).append(job)
+        job.waiting = not (long_ago or self.doors_of(site).enter(identity.native_id, spec.name, lambda: self._run(job, long_ago=False)))
+        if not job.waiting:
+            self._run(job, long_ago=long_ago)
+        return job
+
+    def _run(self, job: Job, *, long_ago: bool) -> None:
+        job.waiting = False
+        site, spec = job.identity.site, job.spec
+        executions = self.jobs[site, spec.name]
         trainer, backend = self._trainer_plans.get((site, spec.name)), self._backend_plans.get((site, spec.name))
         if trainer is not None:
             together = self._training.setdefault(trainer.workload, [])
@@ -268,7 +290,6 @@ class World:
             self._begin_serving(job, backend, long_ago=long_ago)
         elif spec.command[:1] == ("exits",):
             self.timeline.after(0.01, lambda: self._ended(job, int(spec.command[1])))
-        return job
 
     def _begin_serving(self, job: Job, plan: BackendPlan, *, long_ago: bool) -> None:
         job.backend = plan
@@ -298,9 +319,12 @@ class World:
         else:
             job.trainer.start()
 
-    def _ended(self, job: Job, code: int) -> None:
+    def _ended(self, job: Job, code: int | None) -> None:
         if not job.running:
             return
+        if job.waiting:
+            self.doors_of(job.identity.site).leave(job.identity.native_id)
+            job.waiting = False
         if job.backend is not None:
             proxy = self.proxies[job.backend.service]
             proxy.settle()

@@ -43,6 +43,8 @@ class WorldScheduler:
         job = self._calls.world.newest(self._site, name)
         if job is None:
             return JobAbsent(name)
+        if job.waiting:
+            return JobRunning(job.identity, waiting_for="an open node, or its release")
         return JobRunning(job.identity) if job.running else JobEnded(job.identity, job.exit_code, job.ended_s)
 
 
