@@ -24,6 +24,7 @@ from bridgehead.recovery.actions.training import Standby, StandbyParams
 from bridgehead.recovery.loss import Loss, Losses, loss_of
 from bridgehead.recovery.order import needed, ordered
 from bridgehead.recovery.protection import CONFIRM, CONFIRM_AGAIN, SERVING, protection
+from bridgehead.recovery.quorum import majority
 from bridgehead.recovery.restoring import limits_of, restores
 from bridgehead.recovery.steps import LONG_PAUSE_S, Case, Maker, percent
 
@@ -67,7 +68,8 @@ def failover_runbook(plan: Failover) -> Runbook:
     """Both milestones in one run. See the module."""
     maker = Maker(plan.recovery, kept=STAYS, on_failure=OnFailure.FREEZE)
     watched = tuple(_watched(case) for case in plan.cases)
-    look = ConfirmLossParams(plan.lost, watched, plan.because)
+    voters, in_sight = _in_sight(plan)
+    look = ConfirmLossParams(plan.lost, watched, plan.because, voters=voters, in_sight=in_sight)
     steps: list[Step] = [
         maker.step(
             CONFIRM, ConfirmLoss.name, look, needs=[], title=f"see whether {plan.lost} is really lost", on_failure=OnFailure.ROLLBACK
@@ -103,6 +105,14 @@ def _loss(case: Case, lost_s: float) -> Loss:
     return loss_of(case.id, point=case.point, last=case.last, lost_s=lost_s, gpus=case.workload.gpus)
 
 
+def _in_sight(plan: Failover) -> tuple[tuple[SiteId, ...], int]:
+    """Who must be seen before not seeing the lost site says anything: a majority where something is to be fenced, else any other place."""
+    voters = plan.recovery.voters
+    if any(case.workload.computes for case in plan.cases):
+        return voters, majority(len(voters))
+    return tuple(site for site in voters if site != plan.lost), 1
+
+
 def _watched(case: Case) -> Watched:
     return Watched(case.workload.job(case.source).name, trains=case.id if case.trains else None, serves=case.service)
 
@@ -110,7 +120,7 @@ def _watched(case: Case) -> Watched:
 def _recovered(maker: Maker, plan: Failover, case: Case, begin: StepId, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:
     """The steps of one workload; the last one is ``ready-<workload>``."""
     if case.workload.computes:
-        return _computing(maker, case, begin, restored=restored, waits=waits)
+        return _computing(maker, plan, case, begin, restored=restored, waits=waits)
     job = case.spec(case.target)
     ready, title = case.step("ready"), f"{case.id} works at {case.target}"
     ensure = EnsureParams(case.target, job, service=case.service, snapshot=case.model)
@@ -130,12 +140,14 @@ def _recovered(maker: Maker, plan: Failover, case: Case, begin: StepId, *, resto
     ]
 
 
-def _computing(maker: Maker, case: Case, begin: StepId, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:
+def _computing(maker: Maker, plan: Failover, case: Case, begin: StepId, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:
     """``begin`` is the step that saw last what the source did."""
     prove, fence, standby, ready = (case.step(name) for name in ("prove", "fence", "standby", "ready"))
     restore_s = maker.deadlines.restore_s
     proved = case.trains or case.point is not None or case.copy_from is not None
-    take = TakeOverParams(case.id, case.target, case.source, maker.recovery.voters, of=prove if proved else None)
+    signs = () if plan.because else (_watched(case),)
+    voters = maker.recovery.voters
+    take = TakeOverParams(case.id, case.target, case.source, voters, of=prove if proved else None, confirmed=begin, watched=signs)
     steps: list[Step] = []
     if proved:
         promised = case.point.step if case.point is not None and maker.recovery.approvers is not None else 0

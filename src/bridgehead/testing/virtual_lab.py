@@ -59,6 +59,7 @@ class VirtualLab:
     Args:
         actions_of: the actions of a switchboard; a test plants its faults here.
         calls: makes the way to the world; another class plants faults of drivers.
+        people_answer_s: how long people take to answer.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class VirtualLab:
         *,
         faults: Sequence[ft.Fault] = (),
         calls: type[Calls] = Calls,
+        people_answer_s: float = PEOPLE_ANSWER_S,
     ) -> None:
+        self._people_answer_s = people_answer_s
         self._pace = pace_of(runbook)
         self.world = World(blueprint, Timeline(self._pace.start_s))
         self.signer = WorldSigner()
@@ -173,9 +176,9 @@ class VirtualLab:
         match plan.steps[event.step]:
             case ApprovalStep(approvers=approvers):
                 for person in approvers:
-                    self._later(ev.Approved(0.0, event.step, person, "seen"), PEOPLE_ANSWER_S)
+                    self._later(ev.Approved(0.0, event.step, person, "seen"), self._people_answer_s)
             case TaskStep(owner=owner, checklist=checklist, due_s=due_s):
-                left_s = PEOPLE_ANSWER_S if due_s is None else max(PEOPLE_ANSWER_S, due_s - self.world.now_s)
+                left_s = max(self._people_answer_s, 0.0 if due_s is None else due_s - self.world.now_s)
                 self._later(ev.TaskSignedOff(0.0, event.step, owner, list(checklist)), left_s)
             case _:
                 pass

@@ -28,11 +28,15 @@ class ConfirmLossParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
     Attributes:
         because: the words of the operator who goes on although it is seen alive; empty: then it is refused.
+        voters: places whose vaults show whether this driver sees anything at all.
+        in_sight: so many of them must answer. Who sees too little may be cut off itself, and can tell nothing of the site.
     """
 
     site: SiteId
     watched: tuple[Watched, ...]
     because: str = ""
+    voters: tuple[SiteId, ...] = ()
+    in_sight: int = 0
 
 
 class ConfirmLoss:
@@ -50,7 +54,12 @@ class ConfirmLoss:
         self._heard: dict[tuple[str, JobName], float] = {}
 
     def precheck(self, params: ConfirmLossParams, call: Call) -> Outcome:
-        """No sign of life, or an operator who says why it does not matter."""
+        """No sign of life where others can be seen, or an operator who says why it does not matter."""
+        seen = [voter for voter in params.voters if self._answers(voter, call)]
+        if len(seen) < params.in_sight:
+            sight = f"only {', '.join(seen)} of" if seen else "none of"
+            words = f"cannot tell whether {params.site} lives: {sight} {', '.join(params.voters)} can be seen, {params.in_sight} must be"
+            return Pending(1.0, {"waiting_for": words})
         signs = [sign for one in params.watched if (sign := sign_of_life(self._ports, params.site, one))]
         signs += [
             f"trainer {one.job} reports" for one in params.watched if one.trains is not None and self._reports(params.site, one, call)
@@ -64,6 +73,13 @@ class ConfirmLoss:
                 "Use `bridgehead recover move`, which loses nothing. If it must be given up all the same: --force 'REASON'.",
             )
         return Done({"signs": signs, "because": params.because})
+
+    def _answers(self, voter: SiteId, call: Call) -> bool:
+        try:
+            self._ports.vaults.newest_driver(call.stamp.run, site=voter)
+        except PortError:
+            return False
+        return True
 
     def _reports(self, site: SiteId, one: Watched, call: Call) -> bool:
         """It has said something since this step first looked."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -10,6 +10,7 @@ from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.ids import Epoch, SiteId, StepId, WorkloadId
 from bridgehead.model.snapshot import Fence
 from bridgehead.ports.switchboard import Switchboard
+from bridgehead.recovery.actions.losing import Watched, sign_of_life
 from bridgehead.recovery.quorum import NoMajority, Raised, Standing, Superseded, fence_in_force, raise_fence
 from bridgehead.recovery.registers import voters
 from bridgehead.runbook.action import Call, Done, Failed, Json, Outcome
@@ -21,6 +22,8 @@ class TakeOverParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         loser: who had the right before, where no fence says so.
         of: the step that names the last snapshot that counts (a hold, or ``vault.prove``); None where a workload keeps none.
+        confirmed: the step that saw no sign of life of the loser; when that is longer ago than ``LOOK_HOLDS_S``, it is looked again.
+        watched: what would show that it lives; empty: that does not matter.
     """
 
     workload: WorkloadId
@@ -28,6 +31,12 @@ class TakeOverParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loser: SiteId
     voters: tuple[SiteId, ...]
     of: StepId | None = None
+    confirmed: StepId | None = None
+    watched: tuple[Watched, ...] = ()
+
+
+LOOK_HOLDS_S: Final = 30.0
+"""A driver that had no majority for longer may have been cut off itself, and the loser be alive."""
 
 
 class TakeOver:
@@ -66,8 +75,22 @@ class TakeOver:
         )
 
     def apply(self, params: TakeOverParams, call: Call) -> Outcome:
-        """Have it decided. Repeating is safe at any time, by anybody."""
+        """Have it decided. Repeating is safe at any time, by anybody. A loser that came back before it was fenced is not fenced."""
+        signs = self._signs_of_life(params, call)
+        if signs:
+            return Failed(
+                f"{params.loser} is alive: {'; '.join(signs)}; {params.workload} was not fenced",
+                f"Abort the run; `bridgehead recover move {params.loser}` loses nothing. To give it up all the same: failover --force.",
+            )
         return self._raise(_wanted(params, call), params, call)
+
+    def _signs_of_life(self, params: TakeOverParams, call: Call) -> list[str]:
+        if params.confirmed is None or call.now_s - call.earlier.get(params.confirmed, {}).get("confirmed_s", 0.0) < LOOK_HOLDS_S:
+            return []
+        fence = self._standing(params).fence
+        if fence is not None and fence.opened_by == call.recorded["opened_by"]:
+            return []  # fenced by an earlier call: what lives there is a zombie
+        return [sign for one in params.watched if (sign := sign_of_life(self._ports, params.loser, one))]
 
     def verify(self, params: TakeOverParams, call: Call) -> Outcome:
         """It is in force, and every voter that answers has it: a driver that died may have told only one of them."""
