@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,31 @@ class Commands:
         return os.environ | {"BRIDGEHEAD_HOME": str(self.home), "COLUMNS": "120"}
 
 
+class Page:
+    """The commands of a page that are marked ``<!-- lab -->``, each with what it must print (``...`` for anything)."""
+
+    _BLOCK = re.compile(r"^<!-- lab -->\n```console\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+    _EXIT = re.compile(r"^\[exit code (\d+)\]\n?\Z", re.MULTILINE)
+
+    def __init__(self, name: str, bridgehead: Commands, *, cwd: Path) -> None:
+        text = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / name).read_text()
+        blocks = self._BLOCK.finditer(text)
+        self.commands = [command for block in blocks for command in re.split(r"^\$ ", block["body"], flags=re.MULTILINE)[1:]]
+        self._bridgehead, self._cwd = bridgehead, cwd
+
+    def run(self, command: str) -> None:
+        """Give one of ``commands``; it ends and prints as the page says."""
+        line, _, wanted = command.partition("\n")
+        code = self._EXIT.search(wanted)
+        wanted = self._EXIT.sub("", wanted)
+        program, env = self._bridgehead.line(*shlex.split(line)[1:]), self._bridgehead.env
+        done = subprocess.run(program, cwd=self._cwd, env=env, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == (int(code[1]) if code else 0), f"{line}\n{done.stdout}\n{done.stderr}"
+        checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        if wanted.strip() and not checker.check_output(wanted, done.stdout, flags):
+            raise AssertionError(checker.output_difference(doctest.Example("", wanted), done.stdout, flags))
+
+
 @pytest.fixture(scope="session")
 def short() -> Iterator[Path]:
     """A folder with a short path, since sockets lie in it; it must be empty in the end."""
@@ -78,6 +106,16 @@ def short() -> Iterator[Path]:
 def bridgehead(tmp_path: Path) -> Commands:
     """Commands of this test alone."""
     return Commands(tmp_path / "home")
+
+
+@pytest.fixture
+def page(short: Path, bridgehead: Commands) -> Iterator[Callable[[str], Page]]:
+    """Pages, whose commands are given in a folder of this test; a lab ``lab`` in it is ended with the test."""
+    folder = short / "page"
+    folder.mkdir()
+    yield lambda name: Page(name, bridgehead, cwd=folder)
+    bridgehead("lab", "down", "--dir", folder / "lab")
+    folder.rmdir()
 
 
 @pytest.fixture(scope="session")
