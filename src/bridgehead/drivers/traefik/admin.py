@@ -1,4 +1,4 @@
-"""What traefik itself says: the weights in force from its admin interface, and open requests from a backend's metrics page."""
+"""What traefik itself says: the weights in force, from its admin interface."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from bridgehead.drivers.traefik.options import TraefikBackend, TraefikOptions, TraefikService, child
+from bridgehead.drivers.traefik.options import TraefikOptions, TraefikService, child
 from bridgehead.host.questions import ask
 from bridgehead.kernel.errors import NotFound, Transient
 from bridgehead.kernel.ids import ServiceId, SiteId
-from bridgehead.model.exposition import finite_sum, parse_exposition
 
 _TRIED = "read the weights in force"
 
@@ -59,24 +58,3 @@ def weights_in_force(options: TraefikOptions, name: ServiceId, service: TraefikS
 
 def _drifted(happened: str, url: str) -> Drifted:
     return Drifted(happened, tried=_TRIED, subject=url, remedy="Reconcile writes the dynamic file again; else look at the proxy's log.")
-
-
-def open_requests(backend: TraefikBackend, *, timeout_s: float) -> int:
-    """Requests and streams open at the backend, by its own gauge. Raises Transient when the gauge cannot be seen (never 0 then)."""
-    tried = "count open requests"
-    body = ask(backend.metrics_url, accept="text/plain;version=0.0.4", tried=tried, timeout_s=timeout_s)
-    try:
-        matching = parse_exposition(body.decode("utf-8")).matching(backend.in_flight_labels)
-    except ValueError as error:
-        raise Transient(
-            f"the page is damaged: {error}", tried=tried, subject=backend.metrics_url, remedy="Check what serves this address."
-        ) from error
-    total = finite_sum([sample.value for sample in matching if sample.name == backend.in_flight_gauge])
-    if total is None:
-        raise Transient(
-            f"the page has no usable value of {backend.in_flight_gauge}",
-            tried=tried,
-            subject=backend.metrics_url,
-            remedy="Set in_flight_gauge and in_flight_labels to the backend's gauge of open requests.",
-        )
-    return round(total)

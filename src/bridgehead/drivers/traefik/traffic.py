@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from bridgehead.drivers.traefik.admin import Drifted, open_requests, weights_in_force
+from bridgehead.drivers.traefik.admin import Drifted, weights_in_force
 from bridgehead.drivers.traefik.options import TraefikOptions, TraefikService, rendered
 from bridgehead.host.desired import DesiredFile, write_for_proxy
+from bridgehead.host.gauges import open_requests
 from bridgehead.kernel.errors import NotFound, PortError, Transient, Unknown
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.desired import DesiredTraffic
@@ -67,7 +68,8 @@ class TraefikTraffic:
             raise NotFound(
                 "no such site", tried="count open requests", subject=f"{service} at {site}", remedy="Name a site of the service."
             )
-        return open_requests(backend, timeout_s=self._options.timeout_s)
+        gauge, labels = backend.in_flight_gauge, backend.in_flight_labels
+        return open_requests(backend.metrics_url, gauge=gauge, labels=labels, timeout_s=self._options.timeout_s)
 
     def reconcile(self, service: ServiceId) -> bool:
         """See the port. A change that was written less than ``LOADING_S`` ago and is not in force yet is no drift."""
