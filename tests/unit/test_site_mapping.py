@@ -197,7 +197,7 @@ def test_what_the_mapped_script_needs_is_listed_once() -> None:
     assert needs == [
         (Kind.PARTITION, "h200", "read", 1),
         (Kind.GRES, "gpu:h200", "read", 1),
-        (Kind.PATH, "/gpfs/data/out", "written", 2),
+        (Kind.PATH, "/gpfs/data/out", "made", 2),
         (Kind.PATH, "/gpfs/data/x", "read", 3),
         (Kind.PATH, "/gpfs/data/log", "written", 3),
     ]
