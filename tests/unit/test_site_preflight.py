@@ -19,7 +19,7 @@ from bridgehead.app.site_preflight.judge_gpus import judge_gpus, least_driver, r
 from bridgehead.app.site_preflight.judge_slurm import judge_slurm
 from bridgehead.app.site_preflight.judging import SitePreflight
 from bridgehead.app.site_preflight.manifests import hash_of_manifest, read_manifest
-from bridgehead.app.site_preflight.needs import needs_of, read_files
+from bridgehead.app.site_preflight.needs import needs_of, needs_of_move, read_files
 from bridgehead.app.site_preflight.place import Place
 from bridgehead.app.site_preflight.slurm import Cluster
 from bridgehead.app.vault_context import data_manifest
@@ -352,3 +352,11 @@ def test_the_driver_to_ask_for() -> None:
     assert least_driver("12.4.1") == "550.54.14"
     assert least_driver("12.7") == "570.26"
     assert least_driver("14.0") == ""
+
+
+def test_a_move_without_a_mapping_asks_for_nothing(bed: Bed) -> None:
+    bed.write("estate.yaml", bed.estate)
+    estate, recovery = load_estate(bed.folder / "estate.yaml"), bed.folder / "recovery.yaml"
+    assert [one.workload for one in needs_of_move(recovery, estate, [WorkloadId("lm")], B)] == ["lm"]
+    bed.change("recovery.yaml", "mapping: policy.yaml\n", "")
+    assert needs_of_move(recovery, estate, [WorkloadId("lm")], B) == ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -148,3 +148,9 @@ def _classes(estate: Estate, site: SiteId) -> tuple[NodeClass, ...]:
 def _alike(node: Node) -> tuple[str, int, str, str, str]:
     firmware = node.firmware
     return (node.gpu_model, node.gpus, firmware.get("driver", ""), firmware.get("cuda", ""), firmware.get("nccl", ""))
+
+
+def needs_of_move(recovery: Path, estate: Estate, workloads: Iterable[WorkloadId], target: SiteId) -> tuple[SiteNeeds, ...]:
+    """What the workloads of a move need at ``target``; nothing where the recovery file names no mapping. Raises as ``needs_of``."""
+    files = read_files(recovery, estate)
+    return tuple(needs_of(files, one, target=target) for one in workloads) if files.recovery.mapping else ()
