@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.drivers.kubernetes.api import CONFIG_MAPS, KubeApi, Object, Stale, repeated
-from bridgehead.kernel.errors import Conflict, Permanent, Unknown
+from bridgehead.drivers.kubernetes.api import KubeApi
+from bridgehead.drivers.kubernetes.kept import Kept
+from bridgehead.kernel.errors import Conflict, Permanent
 from bridgehead.kernel.ids import Epoch, JobName, RunId, SiteId
 from bridgehead.model.stamp import Stamp
 
-_KEY: Final = "book.json"
 _KEPT: Final = 50
 """Executions of a job that are kept; a ConfigMap holds a mebibyte."""
 _RUNS_KEPT: Final = 5000
@@ -69,12 +69,11 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 class Book(msgspec.Struct, frozen=True):
-    """All of it. ``said_over``: uids of Jobs of which a person says that they are over."""
+    """All of it."""
 
     site: SiteId
     epochs: dict[RunId, Epoch] = {}
     jobs: dict[JobName, tuple[Execution, ...]] = {}
-    said_over: frozenset[str] = frozenset()
 
     def of(self, name: JobName) -> tuple[Execution, ...]:
         """The executions of a job that may count, newest first."""
@@ -120,48 +119,23 @@ class BookKeeper:
     def __init__(self, site: SiteId, api: KubeApi) -> None:
         self._site, self._api = site, api
         self.name = "bridgehead-" + re.sub(r"[^a-z0-9.-]", "-", site.lower()).strip(".-")[:200]
+        self._kept = Kept(api, name=self.name, empty=Book(site))
 
-    def read(self, *, tried: str) -> Book:
-        """The newest book; an empty one when there is none yet. Raises Permanent for another site's, Transient."""
-        found = self._api.find(CONFIG_MAPS, self.name, tried=tried)
-        return Book(self._site) if found is None else self._decoded(found, tried)
+    def read(self, *, tried: str) -> tuple[Book, frozenset[str]]:
+        """The newest book, and the uids of Jobs of which a person says that they are over.
+
+        Raises Permanent for another site's, Transient.
+        """
+        book, notes = self._kept.read(tried=tried)
+        return self._ours(book, tried), frozenset(notes.get(WORD_OF_A_PERSON, "").replace(",", " ").split())
 
     def change(self, how: Callable[[Book], Book], *, tried: str) -> Book:
-        """Apply ``how`` to the newest book, which may be asked several times, and write it. Raises what ``how`` raises, Transient."""
+        """Apply ``how`` to the newest book, perhaps several times, and write it. Raises what ``how`` raises, Permanent, Transient."""
+        return self._kept.change(lambda book: how(self._ours(book, tried)), tried=tried)
 
-        def once() -> Book:
-            found = self._api.find(CONFIG_MAPS, self.name, tried=tried)
-            book = Book(self._site) if found is None else self._decoded(found, tried)
-            changed = how(book)
-            if changed != book:
-                self._write(found, changed, tried)
-            return changed
-
-        return repeated(once)
-
-    def _write(self, found: Object | None, book: Book, tried: str) -> None:
-        content = msgspec.json.encode(msgspec.structs.replace(book, said_over=frozenset())).decode()
-        try:
-            if found is None:
-                meta = {"name": self.name, "labels": {"app.kubernetes.io/managed-by": "bridgehead"}}
-                document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {_KEY: content}}
-                self._api.create(CONFIG_MAPS, document, tried=tried)
-            else:
-                self._api.replace(CONFIG_MAPS, {**found, "data": {**(found.get("data") or {}), _KEY: content}}, tried=tried)
-        except Unknown as error:
-            # Whether it was written is in the book itself: read it again.
-            raise Stale(error.happened, tried=error.tried, subject=error.subject, remedy=error.remedy) from error
-
-    def _decoded(self, found: Object, tried: str) -> Book:
-        subject = f"configmap {self.name} in {self._api.namespace}"
-        try:
-            book = msgspec.json.decode(found["data"][_KEY], type=Book)
-        except (KeyError, TypeError, msgspec.MsgspecError) as error:
-            happened = f"the driver's record is damaged ({type(error).__name__})"
-            raise Permanent(happened, tried=tried, subject=subject, remedy="Restore it from a backup of the cluster.") from error
+    def _ours(self, book: Book, tried: str) -> Book:
         if book.site != self._site:
-            raise Permanent(
-                f"it belongs to site {book.site}", tried=tried, subject=subject, remedy="Give each site a namespace of its own."
-            )
-        said = (found["metadata"].get("annotations") or {}).get(WORD_OF_A_PERSON, "")
-        return msgspec.structs.replace(book, said_over=frozenset(said.replace(",", " ").split()))
+            subject = f"configmap {self.name} in {self._api.namespace}"
+            remedy = "Give each site a namespace of its own."
+            raise Permanent(f"it belongs to site {book.site}", tried=tried, subject=subject, remedy=remedy)
+        return book

@@ -53,7 +53,7 @@ class Evidence:
             found = None  # no Job can have such a name
         return Look(tuple(ours), JobView(found) if found is not None and not JobView(found).token else None)
 
-    def judge(self, name: JobName, execution: Execution, look: Look, book: Book, *, tried: str) -> JobState | None:
+    def judge(self, name: JobName, execution: Execution, look: Look, *, tried: str) -> JobState | None:
         """What is known of one execution; None when it never began. Raises Transient when that cannot be told."""
         if not execution.uid:
             if self._now() - execution.intended_s < UNDER_WAY_S:
@@ -66,7 +66,7 @@ class Evidence:
         living = [pod for pod in pods if not pod.over]
         if living:
             return self._living(name, execution, living, tried=tried)
-        ended = self._ended(execution, job, pods, book)
+        ended = self._ended(execution, job, pods, tried)
         if ended is not None:
             counts = self._record(name, execution, ended, tried=tried)
             self._let_go(pods, tried=tried)
@@ -104,7 +104,7 @@ class Evidence:
         begun = any(pod.begun for pod in living)
         return JobRunning(identity=self.identity(name, execution), waiting_for="" if begun else living[0].waiting_for)
 
-    def _ended(self, execution: Execution, job: JobView | None, pods: Sequence[PodView], book: Book) -> Ended | None:
+    def _ended(self, execution: Execution, job: JobView | None, pods: Sequence[PodView], tried: str) -> Ended | None:
         """The evidence of an end, given that no living pod is seen; None without."""
         if execution.restarts in execution.ended and (job is None or job.finished or job.suspended or job.deleted):
             return execution.ended[execution.restarts]
@@ -118,7 +118,7 @@ class Evidence:
             and len(execution.newest) == execution.parallel
         ):
             return Ended(_code_of_all(execution, pods), _latest(pods), "pods")
-        if execution.uid in book.said_over:
+        if job is None and execution.uid in self._books.read(tried=tried)[1]:
             return Ended(None, None, "a person who looked")
         return None
 

@@ -82,17 +82,17 @@ class KubernetesScheduler:
     def observe(self, name: JobName) -> JobState:
         """What is known about the newest execution of ``name``. Raises Transient when it cannot be told."""
         tried = "observe a job"
-        book = self._books.read(tried=tried)
+        book, _ = self._books.read(tried=tried)
         look = self._evidence.look(name, tried=tried)
         foreign = self._foreign(name, book, look)
         for execution in book.of(name):
-            state = self._evidence.judge(name, execution, look, book, tried=tried)
+            state = self._evidence.judge(name, execution, look, tried=tried)
             if state is None:
                 continue
             if foreign is not None and isinstance(state, JobEnded) and foreign.submitted_s >= state.identity.submitted_s:
                 break
             return state
-        state = self._evidence.judge(name, foreign, look, book, tried=tried) if foreign is not None else None
+        state = self._evidence.judge(name, foreign, look, tried=tried) if foreign is not None else None
         return JobAbsent(name=name) if state is None else state
 
     def stop(self, name: JobName, *, stamp: Stamp) -> None:
@@ -123,13 +123,13 @@ class KubernetesScheduler:
             return book
         look = self._evidence.look(spec.name, tried=tried)
         foreign = self._foreign(spec.name, book, look)
-        if foreign is not None and not isinstance(self._evidence.judge(spec.name, foreign, look, book, tried=tried), JobEnded):
+        if foreign is not None and not isinstance(self._evidence.judge(spec.name, foreign, look, tried=tried), JobEnded):
             raise self._conflict(spec.name, f"Job {foreign.job} of that name, which somebody else made, runs already")
         for execution in book.of(spec.name):
             if not execution.uid:
                 # Whoever makes its Job cannot claim it any more, and so never releases it.
                 book = book.with_execution(spec.name, msgspec.structs.replace(execution, void=True))
-            elif isinstance(self._evidence.judge(spec.name, execution, look, book, tried=tried), JobRunning):
+            elif isinstance(self._evidence.judge(spec.name, execution, look, tried=tried), JobRunning):
                 raise self._conflict(spec.name, f"it runs already, started by {execution.key}")
             else:
                 break
@@ -184,7 +184,7 @@ class KubernetesScheduler:
             if found is None or found["metadata"]["uid"] != mine.uid or JobView(found).released or JobView(found).asked:
                 return
             # Seen before the epoch is looked at: whatever a newer driver does to the Job in between makes this change stale.
-            self._books.read(tried=tried).admitted(stamp, tried=tried)
+            self._books.read(tried=tried)[0].admitted(stamp, tried=tried)
             if spec.env:
                 self._keep_secret(spec, found, tried)
             change: Object = {"metadata": {"annotations": {RELEASED: stamp.key}}, "spec": {"suspend": False}}
@@ -225,7 +225,7 @@ class KubernetesScheduler:
             if job is None:
                 # Nothing is left to suspend. The newest one has ended, or its pods live, or nobody can tell.
                 newest = execution is known[0]
-                if newest and isinstance(self._evidence.judge(name, execution, look, book, tried=tried), JobRunning):
+                if newest and isinstance(self._evidence.judge(name, execution, look, tried=tried), JobRunning):
                     asked.append(execution.uid)
                 continue
             if execution.restarts in execution.ended and (job.finished or job.asked):
