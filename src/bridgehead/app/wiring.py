@@ -13,13 +13,14 @@ import msgspec
 
 from bridgehead.app.applications import Databases, SiteHooks
 from bridgehead.app.secrets import ReferencingScheduler, secret_value
+from bridgehead.app.service_metrics import ServiceMetrics
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import ServiceId, SiteId
-from bridgehead.ports.metrics import Metrics, Reading
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.ports.vaults import Vaults
 from bridgehead.recovery.actions.bubble import CloseBubble, FaultsHit, OpenBubble, ProveThis, StartInBubble, StrikeJob
 from bridgehead.recovery.actions.consistency import GoOn, HoldDatabases, KeepPoint
+from bridgehead.recovery.actions.doors import DrainNodes, ReserveNodes, ResumeNodes, UnreserveNodes
 from bridgehead.recovery.actions.fencing import RaiseFence
 from bridgehead.recovery.actions.hooks import RunHooks
 from bridgehead.recovery.actions.jobs import StartJob, StopJob
@@ -28,6 +29,7 @@ from bridgehead.recovery.actions.milestones import ProbeReplication, ReachMilest
 from bridgehead.recovery.actions.preflight import PreflightSites
 from bridgehead.recovery.actions.promotion import PromoteStandby
 from bridgehead.recovery.actions.proving import ProveNewest
+from bridgehead.recovery.actions.queues import CheckGrace, HoldJobs, ReleaseJobs
 from bridgehead.recovery.actions.ramping import RampTraffic
 from bridgehead.recovery.actions.replication import Precopy, Replicate
 from bridgehead.recovery.actions.running import ClearJobs, EnsureJob
@@ -78,6 +80,13 @@ ACTIONS: tuple[type[Any], ...] = (
     MeasureLoss,
     ProbeReplication,
     PreflightSites,
+    CheckGrace,
+    HoldJobs,
+    ReleaseJobs,
+    DrainNodes,
+    ResumeNodes,
+    ReserveNodes,
+    UnreserveNodes,
     RunHooks,
     HoldDatabases,
     GoOn,
@@ -105,6 +114,8 @@ class Driver(msgspec.Struct, frozen=True):
 
     options: type[msgspec.Struct]
     make: Callable[..., Any]
+    admission: Callable[..., Any] | None = None
+    """Of a scheduler that has doors (``ports.admission``): what makes them, of the same."""
 
 
 def _process() -> Driver:
@@ -114,9 +125,13 @@ def _process() -> Driver:
 
 
 def _slurm() -> Driver:
-    from bridgehead.drivers.slurm import SlurmOptions, SlurmScheduler
+    from bridgehead.drivers.slurm import SlurmAdmission, SlurmOptions, SlurmScheduler
 
-    return Driver(SlurmOptions, lambda site, options: SlurmScheduler(site, options, shell=shell_at(options.ssh, prefix=options.prefix)))
+    return Driver(SlurmOptions, partial(_in_shell, SlurmScheduler), partial(_in_shell, SlurmAdmission))
+
+
+def _in_shell(kind: Callable[..., Any], site: SiteId, options: Any) -> Any:
+    return kind(site, options, shell=shell_at(options.ssh, prefix=options.prefix))
 
 
 def _kubernetes_jobs() -> Driver:
@@ -287,6 +302,7 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         bubbles=_made("bubbles", connections["bubbles"]) if "bubbles" in connections else None,
         preflight=SitePreflight(connections),
         databases=Databases(),
+        admissions=_admissions({site: c["scheduler"] for site, c in sites.items() if "scheduler" in c}),
         hooks=SiteHooks({site: partial(_made, "shell", c["shell"], site) for site, c in sites.items() if "shell" in c}),
     )
 
@@ -297,19 +313,13 @@ class DirectoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory: str
 
 
-class ServiceMetrics:
-    """Each service has its own source of counters."""
-
-    def __init__(self, sources: Mapping[ServiceId, Metrics]) -> None:
-        self._sources = sources
-
-    def read(self, service: ServiceId, site: SiteId) -> Reading:
-        """See ``ports.metrics``; a service without a source is no data, and no data never passes a gate."""
-        source = self._sources.get(service)
-        return source.read(service, site) if source is not None else Reading(counters={}, read_s=0.0)
-
-
 def _made(port: str, connection: Options, *site: SiteId) -> Any:
+    driver, options = _driver_of(port, connection)
+    return driver.make(*site, options)
+
+
+def _driver_of(port: str, connection: Options) -> tuple[Driver, Any]:
+    """The driver that a connection names, and its options. Raises BAD_INPUT."""
     known, name = DRIVERS[port], connection.get("driver")
     if name is None or name not in known:
         raise BridgeheadError(
@@ -320,7 +330,7 @@ def _made(port: str, connection: Options, *site: SiteId) -> Any:
             remedy=f"Known: {', '.join(sorted(known))}.",
         )
     driver = known[name]()
-    return driver.make(*site, read_options({key: value for key, value in connection.items() if key != "driver"}, driver.options))
+    return driver, read_options({key: value for key, value in connection.items() if key != "driver"}, driver.options)
 
 
 def notify_channel(channel: Channel, *, answers: Callable[[Notice], AnswerWay | None]) -> Notify:
@@ -332,6 +342,12 @@ def notify_channel(channel: Channel, *, answers: Callable[[Notice], AnswerWay | 
     driver = CHANNELS[channel.driver]()
     made: Notify = driver.make(read_options(channel.options, driver.options), answers)
     return made
+
+
+def _admissions(connections: Mapping[SiteId, Options]) -> dict[SiteId, Any]:
+    """Doors of the schedulers that have some; they are reached as the scheduler is."""
+    found = {site: _driver_of("scheduler", connection) for site, connection in connections.items()}
+    return {site: driver.admission(site, options) for site, (driver, options) in found.items() if driver.admission is not None}
 
 
 def shell_at(login: SshOptions | None, *, prefix: tuple[str, ...] = ()) -> Shell:

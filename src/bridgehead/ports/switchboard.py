@@ -10,11 +10,12 @@ import msgspec
 from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.recovery import DatabaseEngine
+from bridgehead.ports.admission import Admission
 from bridgehead.ports.bubbles import Bubbles
 from bridgehead.ports.hooks import Hooks
 from bridgehead.ports.metrics import Metrics
-from bridgehead.ports.quiesce import Quiesce
 from bridgehead.ports.preflight import Preflight
+from bridgehead.ports.quiesce import Quiesce
 from bridgehead.ports.scheduler import Scheduler
 from bridgehead.ports.serving import Serving
 from bridgehead.ports.traffic import Traffic
@@ -36,13 +37,19 @@ class Switchboard(msgspec.Struct, frozen=True):
     vaults: Vaults
     bubbles: Bubbles | None = None
     """Of drills; other runs have none."""
+    preflight: Preflight | None = None
     databases: Mapping[DatabaseEngine, Quiesce] = {}
     hooks: Hooks | None = None
+    admissions: Mapping[SiteId, Admission] = {}
+    """Of schedulers that have nodes and a queue."""
 
     def database(self, engine: DatabaseEngine) -> Quiesce:
         """What holds and copies databases of an engine."""
         return _find(self.databases, engine, "driver of databases")
-    preflight: Preflight | None = None
+
+    def admission(self, site: SiteId) -> Admission:
+        """The doors of a site's scheduler."""
+        return _find(self.admissions, site, "scheduler with nodes to close and jobs to hold")
 
     def scheduler(self, site: SiteId) -> Scheduler:
         """The scheduler of a site."""

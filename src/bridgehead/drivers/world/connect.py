@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridgehead.drivers.world.admission import WorldAdmission
 from bridgehead.drivers.world.bubbles import WorldBubbles
 from bridgehead.drivers.world.calls import Calls
 from bridgehead.drivers.world.databases import WorldHooks, WorldQuiesce
@@ -26,4 +27,5 @@ def connect(calls: Calls) -> Switchboard:
         bubbles=WorldBubbles(calls),
         databases=dict.fromkeys(DatabaseEngine, WorldQuiesce(calls)),
         hooks=WorldHooks(calls),
+        admissions={site: WorldAdmission(site, calls) for site in world.vaults},
     )
