@@ -10,6 +10,8 @@ from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import Protected, Role
 
 _ROLES = tuple(Role)
+_FOUNDATIONS = _ROLES.index(Role.OTHER)
+"""Tiers below this one are waited for by all that lie above."""
 _KINDS = (WorkloadKind.SERVICE, WorkloadKind.INFERENCE, WorkloadKind.TRAINING, WorkloadKind.BATCH)
 
 
@@ -23,7 +25,9 @@ def tier(one: Protected) -> int:
 def ordered(workloads: Iterable[Protected]) -> list[Protected]:
     """What is needed first; among those that could come next, the lower tier, then the higher priority, then the name."""
     left = {one.id: one for one in workloads}
-    waiting = {name: set(needed(one, list(left.values()))) for name, one in left.items()}
+    among = list(left.values())
+    levels = _levels(among)
+    waiting = {name: set(_needed(one, among, levels)) for name, one in left.items()}
     dependents: dict[WorkloadId, list[WorkloadId]] = {name: [] for name in left}
     for name, needs in waiting.items():
         for need in needs:
@@ -46,38 +50,45 @@ def _key(one: Protected) -> tuple[int, int, WorkloadId]:
 
 
 def needed(one: Protected, among: Sequence[Protected]) -> tuple[WorkloadId, ...]:
-    """What must work before ``one``: what it names, and the nearest lower tier of the estate's foundations that is recovered too.
+    """What must work before ``one``: what it names, and the nearest lower level of the estate's foundations that is recovered too.
 
-    A need that goes against the tiers (storage that needs a database) keeps its word: then the tier is not waited for.
+    What a foundation names belongs to its level, directly or not (the database of a storage): it waits only for what lies below. So
+    nothing ever waits for itself, whatever is named, as long as what is named does not.
     """
-    by_name = {other.id: other for other in among}
-    named = [need for need in one.needs if need in by_name]
-    lower = [other for other in among if tier(other) < min(tier(one), len(_ROLES) - 1) and not _waits_for(other, one.id, by_name)]
-    nearest = max((tier(other) for other in lower), default=-1)
-    return tuple(dict.fromkeys([*named, *(other.id for other in lower if tier(other) == nearest)]))
+    return _needed(one, among, _levels(among))
 
 
-def _waits_for(one: Protected, name: WorkloadId, by_name: Mapping[WorkloadId, Protected]) -> bool:
-    """Whether ``one`` needs ``name``, directly or not, or something of the same foundations that does."""
-    ahead, seen = [one.id], {one.id}
-    while ahead:
-        here = by_name[ahead.pop()]
-        more = [*here.needs, *(other.id for other in by_name.values() if tier(other) < tier(here) and tier(here) < len(_ROLES))]
-        for need in more:
-            if need == name:
-                return True
-            if need in by_name and need not in seen:
-                seen.add(need)
-                ahead.append(need)
-    return False
+def _needed(one: Protected, among: Sequence[Protected], levels: Mapping[WorkloadId, int]) -> tuple[WorkloadId, ...]:
+    named = [need for need in one.needs if need in levels]
+    below = min(levels[one.id], _FOUNDATIONS)
+    nearest = max((level for level in levels.values() if level < below), default=-1)
+    # Those that were only drawn down to that level are waited for by one that belongs there.
+    lower = [other.id for other in among if levels[other.id] == tier(other) == nearest]
+    return tuple(dict.fromkeys([*named, *lower]))
+
+
+def _levels(among: Sequence[Protected]) -> dict[WorkloadId, int]:
+    """The tier of each, or the lowest one of those that need it. A need is never at a higher level, and tiers add only needs at lower
+    ones; so a ring would be one of named needs."""
+    by_name = {one.id: one for one in among}
+    levels = {one.id: tier(one) for one in among}
+    changed = list(among)
+    while changed:
+        one = changed.pop()
+        for need in one.needs:
+            if need in levels and levels[need] > levels[one.id]:
+                levels[need] = levels[one.id]
+                changed.append(by_name[need])
+    return levels
 
 
 def chains(workloads: Sequence[Protected]) -> dict[WorkloadId, int]:
     """Of each, how many starts follow one another from its own to the last one that waits for it, directly or not."""
     order = ordered(workloads)
+    levels = _levels(order)
     longest = {one.id: 1 for one in order}
     for one in reversed(order):
-        for need in needed(one, order):
+        for need in _needed(one, order, levels):
             longest[need] = max(longest[need], 1 + longest[one.id])
     return longest
 
@@ -92,17 +103,3 @@ def restore_order(workloads: Sequence[Protected]) -> list[Protected]:
     """
     longest = chains(workloads)
     return sorted(workloads, key=lambda one: (-longest[one.id], tier(one), -one.priority, -(one.restore_bytes or 0), one.id))
-
-
-def lanes(restores: Sequence[tuple[WorkloadId, int]], *, streams: int) -> dict[WorkloadId, WorkloadId]:
-    """Which restore waits for which other, so that never more than ``streams`` go at once. In the given order, each goes to the lane that
-    is free first, by the bytes in it; what is left out waits for none."""
-    free: list[tuple[int, int, WorkloadId | None]] = [(0, number, None) for number in range(streams)]
-    heapq.heapify(free)
-    after: dict[WorkloadId, WorkloadId] = {}
-    for name, size_bytes in restores:
-        busy_bytes, number, last = heapq.heappop(free)
-        if last is not None:
-            after[name] = last
-        heapq.heappush(free, (busy_bytes + max(1, size_bytes), number, name))
-    return after

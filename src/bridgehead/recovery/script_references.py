@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -108,12 +108,17 @@ class _Reader:
             first = self.words[0]
             self.hidden.insert(0, Word(Token.WORD, first.text[2:], first.start + 2))
         self.commands = commands(self.words)
+        for inner in self._scripts_within():
+            self.commands += commands(inner)
         read: list[Option] = []
         for words in directives:
             found = list(options(words))
             read += found
             self.hidden += words
             for option in found:
+                self._option(option)
+        for words in self._directives_within():
+            for option in options(words):
                 self._option(option)
         for command in self.commands:
             self._command(command)
@@ -131,6 +136,8 @@ class _Reader:
 
     def _add(self, kind: Kind, text: str, start: int, end: int, *, use: Use = Use.READ, holder: str = "", value: str = "") -> None:
         if start < end and any(self.claimed[start:end]):
+            if not all(self.claimed[start:end]):
+                self.unclear.append((start, holder or "part of it", text))
             return
         self.claimed[start:end] = b"\1" * (end - start)
         self.found.append(Reference(kind, text, start, end, use, holder, value))
@@ -147,13 +154,30 @@ class _Reader:
         for word in self.words:
             line_start = word.start == 0 or self.text[word.start - 1] == "\n"
             if word.kind is Token.COMMENT and line_start and re.match(r"#SBATCH\s", word.text):
-                inner = [Word(one.kind, one.text, one.start + word.start + 7) for one in shell_words(word.text[7:])]
+                inner = _shifted(word.text[7:], word.start + 7)
                 if begun:
                     unread.append(word.start)
                 else:
                     found.append([one for one in inner if one.kind is Token.WORD])
             begun = begun or word.kind in (Token.WORD, Token.OPERATOR)
         return found, unread
+
+    def _scripts_within(self) -> Iterator[list[Word]]:
+        """Here-documents, and the texts of ``bash -c`` and ``sbatch --wrap``, as scripts."""
+        for word in self.words:
+            if word.kind in (Token.HEREDOC, Token.VERBATIM):
+                yield _shifted(word.text, word.start)
+        for before, word in zip(self.words, self.words[1:], strict=False):
+            found = re.fullmatch(r"(?:--wrap=)?([\"'])(.*)\1", word.text, re.DOTALL)
+            if found is not None and (word.text.startswith("--wrap=") or re.fullmatch(r"-[a-z]*c|--wrap", before.text)):
+                yield _shifted(found[2], word.start + found.start(2))
+
+    def _directives_within(self) -> Iterator[list[Word]]:
+        """The ``#SBATCH`` lines of a script that this one writes."""
+        for word in self.words:
+            if word.kind in (Token.HEREDOC, Token.VERBATIM):
+                for line in re.finditer(r"^#SBATCH\s(.*)$", word.text, re.MULTILINE):
+                    yield [one for one in _shifted(line[1], word.start + line.start(1)) if one.kind is Token.WORD]
 
     def _option(self, option: Option) -> None:
         start, end, holder = option.start, option.start + len(option.value), f"--{option.name}"
@@ -169,7 +193,7 @@ class _Reader:
             case Shape.INSIDE:
                 self.inside.append(option.value)
                 self._hide(start, end)
-            case Shape.MOUNTS | Shape.EXPORT:
+            case Shape.MOUNTS | Shape.TEXT:
                 pass
             case _ if re.search(r"[$`'\"]", option.value):
                 literal = self._given_once(option.value)
@@ -248,8 +272,11 @@ class _Reader:
     def _mounts(self) -> None:
         """``/outside:/inside``: the second is a folder of the container."""
         for command in self.commands:
+            runs = bool(_runner_words(command))
             for before, word in zip(command.words, command.words[1:], strict=False):
                 at = word.text.find("=") + 1 if word.text.startswith("--") else 0
+                if not runs and "--container-mounts" not in (before.bare, word.text[: max(0, at - 1)]):
+                    continue
                 if (before.bare in _MOUNT_OPTIONS and not word.text.startswith("-")) or word.text[: max(0, at - 1)] in _MOUNT_OPTIONS:
                     for found in _MOUNTS.finditer(word.text, at):
                         self.inside.append(found[2])
@@ -257,13 +284,12 @@ class _Reader:
 
     def _images(self) -> None:
         for word in self.hidden:
-            for found in [*sw.known_words(word.text, self.known.get(Kind.IMAGE, ())), *sw.images(word.text)]:
+            for found in [*sw.images(word.text), *sw.known_words(word.text, self.known.get(Kind.IMAGE, ()))]:
                 self._add(Kind.IMAGE, found.text, word.start + found.start, word.start + found.end)
         for command in self.commands:
-            if command.name in sw.RUNNERS:
-                for word in command.words[2:]:
-                    for found in sw.images(word.bare, runner=True):
-                        self._add(Kind.IMAGE, found.text, word.start + found.start, word.start + found.end)
+            for word in _runner_words(command)[2:]:
+                for found in sw.images(word.bare, runner=True):
+                    self._add(Kind.IMAGE, found.text, word.start + found.start, word.start + found.end)
             for word in self._assigned(command):
                 name, value, start = _value_of(word)
                 if sw.IMAGES.fullmatch(name):
@@ -331,6 +357,19 @@ class _Reader:
                     given.add(found.text)
                     at = word.start + found.start
                     self.found.append(Reference(Kind.VARIABLE, found.text, at, at + len(found.text), Use.ASKED))
+
+
+def _shifted(text: str, at: int) -> list[Word]:
+    """The tokens of a part of the script."""
+    return [Word(one.kind, one.text, one.start + at) for one in shell_words(text)]
+
+
+def _runner_words(command: Command) -> tuple[Word, ...]:
+    """A container program with its arguments, also behind ``srun``; nothing when there is none."""
+    for number, word in enumerate(command.words):
+        if word.bare.rpartition("/")[2] in sw.RUNNERS:
+            return command.words[number:]
+    return ()
 
 
 def _name_of(word: Word) -> str:

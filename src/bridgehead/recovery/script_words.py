@@ -114,9 +114,9 @@ def variables_used(text: str) -> Iterator[Found]:
 
 
 def known_words(text: str, words: Iterable[str]) -> Iterator[Found]:
-    """Words of the mapping that stand in the text by themselves, longest first."""
+    """Words of the mapping that stand in the text by themselves, and not within a path, longest first."""
     for word in sorted(words, key=len, reverse=True):
-        for found in re.finditer(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\w)", text):
+        for found in re.finditer(rf"(?:(?<![\w./-])|(?<=://)){re.escape(word)}(?![\w-]|\.\w)", text):
             yield Found(found[0], found.start())
 
 

@@ -35,8 +35,8 @@ class Shape(enum.Enum):
     """``outside:inside:flags``, with commas between."""
     INSIDE = "inside"
     """A path in a container."""
-    EXPORT = "export"
-    """``ALL,NAME=value``."""
+    TEXT = "text"
+    """Looked through as any text is, such as ``ALL,NAME=value``."""
     OTHER = "other"
     """Names nothing of the site."""
 
@@ -60,7 +60,7 @@ _LONG: Final[dict[str, tuple[Shape, Kind | None]]] = {
     "container-image": (Shape.IMAGE, Kind.IMAGE),
     "container-mounts": (Shape.MOUNTS, Kind.PATH),
     "container-workdir": (Shape.INSIDE, None),
-    "export": (Shape.EXPORT, None),
+    "export": (Shape.TEXT, None),
     **dict.fromkeys(
         (
             *("nodes", "ntasks", "cpus-per-task", "time", "job-name", "mem", "mem-per-gpu", "mem-per-cpu", "ntasks-per-node", "comment"),
@@ -119,7 +119,7 @@ def options(words: Sequence[Word]) -> Iterator[Option]:
         name, value, start = _split(word)
         if not name:
             return
-        shape, kind = _LONG.get(name, (Shape.OTHER, None))
+        shape, kind = _LONG.get(name, (Shape.TEXT, None))
         if value is None:
             if name not in _LONG or name in _FLAGS or at >= len(words):
                 continue

@@ -6,7 +6,7 @@ held at the same time, pinned, and released; that is short. Copies are made of w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,9 +23,12 @@ from bridgehead.recovery.actions.jobs import POLL_S
 from bridgehead.recovery.actions.training import QUICK_POLL_S
 from bridgehead.runbook.action import Call, Done, Failed, Json, Outcome, Pending
 
-WAITS_S: Final = (0.8, 1.5)
-"""How long a hold waits for writers, in the first round and in the second. The first is shorter than the second that PostgreSQL takes to
-look for deadlocks, so that no transaction of an application is ended for ours; the second is longer, so that its vacuum makes way."""
+WAITS_S: Final = ((0.0, 0.25), (3.0, 0.8), (9.0, 1.5))
+"""From when on a hold waits how long for writers. Short at first: who holds one database and waits for another one that we hold stands
+still for as long as that. Then shorter than the second after which PostgreSQL looks for deadlocks, so that no transaction of an
+application is ended for ours; at last longer, so that its vacuum makes way."""
+AGAIN_S: Final = (0.05, 0.13, 0.29, 0.41)
+"""Time to the next try: uneven, so that it does not fall into step with writers that we have just let go."""
 COPY_POLL_S: Final = 0.2
 
 
@@ -52,25 +55,24 @@ class HoldDatabases:
         return Done({"databases": {one.id: self._ports.database(one.engine).check(one) for one in params.databases}})
 
     def apply(self, params: HoldDatabasesParams, call: Call) -> Outcome:
-        """All or none: whoever waits for us in one database may hold another one, so each in turn is tried first."""
-        key = _key(call)
-        trouble: Transient | None = None
-        for wait_s in WAITS_S:
-            for order in _rotations(params.databases):
-                try:
-                    held = {one.id: self._hold(one, key, params, call, wait_s) for one in order}
-                except Transient as error:
-                    trouble = error
-                    drop_all(self._ports, params.databases, key)
-                    continue
-                except PortError:
-                    drop_all(self._ports, params.databases, key)
-                    raise
-                if not all(one.pinned for one in held.values()):
-                    return Pending(QUICK_POLL_S, {"waiting_for": "copies that are made while writers wait"})
-                return self._let_go(params, key, held, call)
-        assert trouble is not None
-        raise trouble
+        """All or none. Whoever waits for us in one database may hold another one: then all are let go, and another one is tried first."""
+        key, moment = _key(call), int(call.now_s * 1000)
+        first = moment % len(params.databases)
+        wait_s = [wait_s for since_s, wait_s in WAITS_S if call.now_s - call.since_s >= since_s][-1]
+        held: dict[str, Held] = {}
+        try:
+            for one in params.databases[first:] + params.databases[:first]:
+                held[one.id] = self._hold(one, key, params, call, wait_s)
+        except Transient as error:
+            drop_all(self._ports, params.databases, key)
+            error.retry_after_s = AGAIN_S[moment % len(AGAIN_S)]
+            raise
+        except PortError:
+            drop_all(self._ports, params.databases, key)
+            raise
+        if not all(one.pinned for one in held.values()):
+            return Pending(QUICK_POLL_S, {"waiting_for": "copies that are made while writers wait"})
+        return self._let_go(params, key, held, call)
 
     def _let_go(self, params: HoldDatabasesParams, key: HoldKey, held: dict[str, Held], call: Call) -> Outcome:
         released = {one.id: self._ports.database(one.engine).release(one, key=key) for one in params.databases}
@@ -249,11 +251,6 @@ def drop_all(ports: Switchboard, databases: Sequence[Database], key: HoldKey) ->
     for one in databases:
         with suppress(PortError):
             ports.database(one.engine).drop(one, key=key)
-
-
-def _rotations(databases: tuple[Database, ...]) -> Iterator[tuple[Database, ...]]:
-    for first in range(len(databases)):
-        yield databases[first:] + databases[:first]
 
 
 def _key(call: Call) -> HoldKey:
