@@ -168,6 +168,8 @@ def test_a_reference_that_no_row_covers_is_named_with_its_line(line: str, kind: 
         "for f in a b; do echo $f; done",
         "read line; echo $line",
         "awk '{print $NF}' a/b/c ./x ../y",
+        "awk -F: '/^model/ {print $2}' x",
+        'srun -N 1 -w "$HEAD" hostname; HEAD=$(hostname)',
         "python -m torch.distributed.run --nproc-per-node 8 --rdzv_endpoint localhost:29500",
         "python /workspace/train.py --time 12:30:00 --lr 3e-4",
         "curl http://127.0.0.1:8000/health",

@@ -195,6 +195,8 @@ class _Reader:
                 self._hide(start, end)
             case Shape.MOUNTS | Shape.TEXT:
                 pass
+            case _ if option.name in ("nodelist", "exclude") and "$" in option.value:
+                pass  # nodes of the job's own, found out when it runs
             case _ if re.search(r"[$`'\"]", option.value):
                 literal = self._given_once(option.value)
                 if literal is None:

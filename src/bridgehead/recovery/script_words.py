@@ -36,7 +36,7 @@ _NO_ENDPOINTS: Final = frozenset({"file", "docker", "oras", "library", "shub", "
 _HOST_PORT: Final = re.compile(r"(?<![\w./:@$}%-])[A-Za-z][\w-]*(?:\.[\w-]+)*:\d{3,5}(?![\w.:/-])")
 _ADDRESS: Final = re.compile(r"(?<![\w.:/-])(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?(?![\w.-])")
 _HERE: Final = re.compile(r"(?:localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?)(?::\d+)?$")
-_PATH: Final = re.compile(r"(?:(?<![\w.$}~/)%@+*?\]:-])|(?<=:-)|(?<=[:,=]))/(?![/*])[^\s\"'`;|&<>()\[\]:,=!#]*")
+_PATH: Final = re.compile(r"(?:(?<![\w.$}~/)%@+*?\]:-])|(?<=:-)|(?<=[:,=]))/(?![/*])[^\s\"'`;|&<>()\[\]:,=!#^]*")
 _NOT_PATHS: Final = re.compile(r"/dev/(?:null|stdout|stderr|stdin|zero|random|urandom|tty|shm|fd)\b.*|/proc(?:/.*)?|/sys(?:/.*)?|/+")
 _USED: Final = re.compile(r"(?<!\\)\$(?:\{[#!]?)?([A-Za-z_]\w*)")
 _OWN: Final = re.compile(
@@ -87,7 +87,7 @@ def is_host(value: str) -> bool:
 
 def paths(text: str) -> Iterator[Found]:
     """Absolute paths. A text that is one path in quotes may have spaces in it."""
-    whole = re.fullmatch(r"([\"'])(/(?!/)[^\"'`:,=]*)\1", text)
+    whole = re.fullmatch(r"([\"'])(/(?!/)[^\"'`:,=^{}()|;\\]*)\1", text)
     if whole is not None:
         yield from _a_path(whole[2], 1)
         return
