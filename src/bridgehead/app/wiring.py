@@ -158,6 +158,12 @@ def _haproxy() -> Driver:
     return Driver(HaproxyOptions, HaproxyTraffic)
 
 
+def _kubernetes_routes() -> Driver:
+    from bridgehead.drivers.kubernetes import KubernetesTraffic, KubernetesTrafficOptions
+
+    return Driver(KubernetesTrafficOptions, KubernetesTraffic)
+
+
 def _prometheus_text() -> Driver:
     from bridgehead.drivers.prometheus import TextMetrics, TextMetricsOptions
 
@@ -243,7 +249,7 @@ DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "scheduler": {"process": _process, "slurm": _slurm, "kubernetes": _kubernetes_jobs},
     "training": {"files": _files},
     "vault": {"localfs": _localfs, "http": _http_blobs, "s3": _s3, "view": _view},
-    "traffic": {"traefik": _traefik, "haproxy": _haproxy},
+    "traffic": {"traefik": _traefik, "haproxy": _haproxy, "kubernetes": _kubernetes_routes},
     "metrics": {"prometheus-text": _prometheus_text, "prometheus": _prometheus},
     "serving": {"http": _http_serving},
     "bubbles": {"local": _local_bubbles},

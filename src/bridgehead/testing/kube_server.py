@@ -72,7 +72,7 @@ class FakeCluster:
         self.page = 500
         self.extra: list[Callable[[float], None]] = []
         self.lock = threading.RLock()
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         if certificates is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificates[0]))
             context.load_cert_chain(str(certificates[1]))
@@ -184,6 +184,11 @@ class FakeCluster:
                     self.strikes.remove(one)
                 return one
         return None
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away, or does not trust us, is no news."""
 
 
 def _place(path: str) -> tuple[str, str, str, str] | None:
