@@ -1,4 +1,4 @@
-"""Order, lanes, losses, escalation and runbooks of recoveries, without clock or file (R11, R14; J05-J08, G06)."""
+"""Order, streams, losses, escalation and runbooks of recoveries, without clock or file (R11, R14; J05-J08, G06)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bridgehead.recovery.escalation import due, waits
 from bridgehead.recovery.failover import Failover, failover_runbook
 from bridgehead.recovery.loss import LastSeen, Losses, loss_of
 from bridgehead.recovery.moving import Move, move_runbook
-from bridgehead.recovery.order import lanes, needed, ordered, tier
+from bridgehead.recovery.order import needed, ordered, tier
 from bridgehead.recovery.protection import Protection, protect_runbook
 from bridgehead.recovery.steps import Case
 from bridgehead.runbook import state as st
@@ -80,16 +80,6 @@ def test_every_workload_waits_for_the_nearest_foundations() -> None:
     assert tier(work[0]) < tier(work[1]) < tier(work[2])
 
 
-def test_no_more_restores_at_once_than_streams() -> None:
-    after = lanes([(f"w{number}", 10) for number in range(20)], streams=4)
-    assert len(after) == 16
-    chains: dict[str, int] = {}
-    for number in range(20):
-        name = f"w{number}"
-        chains[name] = chains[after[name]] if name in after else number
-    assert len(set(chains.values())) == 4
-
-
 def test_the_loss_is_exact_where_the_trainer_was_seen_to_have_ended() -> None:
     loss = loss_of("lm", point=POINT, last=LastSeen(160, 1030.0, 1031.0, final=True), lost_s=1100.0, gpus=64)
     assert (loss.steps, loss.seconds, loss.exact) == (60, 30.0, True)
@@ -148,11 +138,13 @@ def test_nothing_is_started_before_its_fence_and_nothing_is_taken_back() -> None
 def test_what_the_refuge_lacks_is_fetched_through_a_bounded_number_of_streams() -> None:
     work = [one(f"m{number}", WorkloadKind.INFERENCE, service=f"s{number}", restore_bytes=10) for number in range(6)]
     cases = tuple(case(each, model=f"model-{each.id}", copy_from="archive") for each in work)
-    steps = actions(failover_runbook(Failover("f", recovery(*work, archives=("archive",), streams=2), "a", cases, 0.0)))
-    heads = [name for name, step in steps.items() if name.startswith("fetch-") and step.needs == ("confirm",)]
-    assert heads == ["fetch-m0", "fetch-m1"]
-    assert steps["fetch-m2"].needs == ("confirm", "fetch-m0")
-    assert "fetch-m2" in steps["start-m2"].needs
+    book = failover_runbook(Failover("f", recovery(*work, archives=("archive",), streams=2), "a", cases, 0.0))
+    fetches = {name: step for name, step in actions(book).items() if name.startswith("fetch-")}
+    assert book.limits == {"restore": 2}
+    assert {(step.limit, step.needs) for step in fetches.values()} == {("restore", ("confirm",))}
+    assert {step.limit for name, step in actions(book).items() if name not in fetches} == {""}
+    assert "fetch-m2" in actions(book)["start-m2"].needs
+    assert failover_runbook(Failover("f", recovery(*work), "a", (case(work[0], model="m"),), 0.0)).limits == {}
 
 
 def test_runbooks_pass_the_linter_and_are_read_back_as_they_were() -> None:
