@@ -155,6 +155,7 @@ PORTS = {
     "scheduler": "The scheduler of a site: starts, watches and stops jobs.",
     "training": "How trainers of a site get orders and report: through [files](files-on-disk.md#control-folder).",
     "vault": "Where the blobs of a site's vault are.",
+    "shell": "Where the hooks of a site's applications are run (see [points](../how-to/take-a-consistent-point.md)).",
     "traffic": "The proxy in front of a service.",
     "metrics": "The counters from which gates judge.",
     "bubbles": "Isolated places for drills: a folder, a view of a vault, a network namespace where that is asked for.",

@@ -69,10 +69,18 @@ class PointBed:
 
     Args:
         databases: each has a table ``steps (step)``, which the trainer fills.
+        others: databases of the point that the trainer does not know.
     """
 
     def __init__(
-        self, folder: Path, *, databases: Sequence[Database], hooks: Sequence[Hook] = (), pause_s: float = 5.0, trains: bool = True
+        self,
+        folder: Path,
+        *,
+        databases: Sequence[Database],
+        others: Sequence[Database] = (),
+        hooks: Sequence[Hook] = (),
+        pause_s: float = 5.0,
+        trains: bool = True,
     ) -> None:
         self.folder = folder
         self.recovery, self.estate, self.home = folder / "recovery.yaml", folder / "estate.yaml", folder / "home"
@@ -82,7 +90,7 @@ class PointBed:
         self.estate.write_text("estate: points\nsites:\n" + "".join(ESTATE.format(site=site, folder=folder / site) for site in (A, B)))
         kind = WorkloadKind.TRAINING if trains else WorkloadKind.SERVICE
         jobs = tuple(SiteJob(site, ("trainer",)) for site in (A, B))
-        one = Protected(WORKLOAD, kind, A, B, jobs, hooks=tuple(hooks), databases=self.databases, pause_s=pause_s, patience_s=20.0)
+        one = Protected(WORKLOAD, kind, A, B, jobs, hooks=tuple(hooks), databases=(*databases, *others), pause_s=pause_s, patience_s=20.0)
         deadlines = Deadlines(step_s=20.0)
         self.recovery.write_text(write_recovery(Recovery("points", (A, B), (one,), deadlines=deadlines)))
 
@@ -133,6 +141,19 @@ class PointBed:
         """``recover point`` with this bed's files."""
         program = [sys.executable, "-m", "bridgehead.cli.main", "recover", "point", str(self.recovery)]
         return [*program, "--workload", WORKLOAD, "--estate", str(self.estate), "--home", str(self.home), "--json", *words]
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Begin to take a point; what it says is in ``log``."""
+        with (self.folder / "log").open("wb") as log:
+            return subprocess.Popen(self.command(*words), stdout=log, stderr=log)
+
+    def log(self) -> str:
+        """What the command that was started last has said."""
+        return (self.folder / "log").read_text()
+
+    def resume(self, run: str) -> list[str]:
+        """``run resume``."""
+        return [sys.executable, "-m", "bridgehead.cli.main", "run", "resume", run, "--home", str(self.home)]
 
     def take(self, *words: str, code: int = 0) -> dict[str, Any]:
         """Take a point; what the command printed."""

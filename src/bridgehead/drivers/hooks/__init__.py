@@ -59,7 +59,6 @@ class ShellHooks:
             if mine not in self._running or not self._running[mine].is_alive():
                 shell = self._shells[site] if site in self._shells else self._elsewhere()
                 work = (shell, hook, {**env, **hook.env}, mine)
-                work = (shell, hook, {**env, **hook.env}, mine)
                 thread = threading.Thread(target=self._work, args=work, name=f"hook {hook.id}", daemon=True)
                 self._running[mine] = thread
                 thread.start()
@@ -67,10 +66,10 @@ class ShellHooks:
 
     def _work(self, shell: Shell, hook: Hook, env: dict[str, str], file: Path) -> None:
         done, said = _run(shell, hook, env, str(file.with_suffix(".log")))
-        self._ended[file] = done
         with contextlib.suppress(OSError):
             file.with_suffix(".log").write_bytes(said)
             _write(file, msgspec.json.encode(done))
+        self._ended[file] = done
 
 
 def _run(shell: Shell, hook: Hook, env: dict[str, str], log: str) -> tuple[HookRun, bytes]:

@@ -28,16 +28,20 @@ _REFUSED: Final = ("authentication failed", "no password supplied", "no pg_hba.c
 _NO_RIGHT: Final = "42501"
 
 
-def connect(database: Database, *, password: str, idle_s: float) -> psycopg.Connection[Any]:
-    """A connection whose transactions the server ends after ``idle_s`` without a word from here. Raises as ``errors``."""
+def connect(database: Database, *, password: str) -> psycopg.Connection[Any]:
+    """A connection, each statement of which is for itself. Raises as ``errors``."""
     import psycopg
 
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
-    options += f" -c idle_in_transaction_session_timeout={max(1, round(idle_s * 1000))}"
     more: dict[str, Any] = {"password": password} if password else {}
     db: psycopg.Connection[Any] = psycopg.connect(database.location, autocommit=True, options=options, **_CONNECTION, **more)
     db.prepare_threshold = None
     return db
+
+
+def limit_idle(db: psycopg.Connection[Any], idle_s: float) -> None:
+    """The server ends its transactions, and with them its locks, after so long without a word from here."""
+    db.execute(f"SET idle_in_transaction_session_timeout = {max(1, round(idle_s * 1000))}")
 
 
 @contextmanager

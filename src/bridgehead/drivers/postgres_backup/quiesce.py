@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bridgehead.drivers.postgres_backup.connection import connect, errors
+from bridgehead.drivers.postgres_backup.connection import connect, errors, limit_idle
 from bridgehead.drivers.postgres_backup.dump import Dump
 from bridgehead.drivers.postgres_backup.programs import program
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
@@ -44,15 +44,36 @@ SELECT t FROM unnest(%s::text[]) AS t WHERE NOT has_table_privilege(t, 'SELECT')
 _TRIES: Final = 5
 
 
-class _Hold:
-    """One hold: ``locker`` keeps writers waiting, ``keeper`` has exported the snapshot."""
+class _Pair:
+    """The two connections, made before anybody is made to wait: ``locker`` keeps writers waiting, ``keeper`` exports the snapshot."""
 
-    def __init__(self, locker: psycopg.Connection[Any], file: Path) -> None:
-        self.file = file
-        self.locker: psycopg.Connection[Any] | None = locker
-        self.keeper: psycopg.Connection[Any] | None = None
-        self.began_s = time.monotonic()
-        self.held: Held | None = None
+    def __init__(self, database: Database, password: str) -> None:
+        self.locker = connect(database, password=password)
+        try:
+            self.keeper = connect(database, password=password)
+        except BaseException:
+            self.locker.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        """Neither is known to be lost."""
+        return not (self.locker.closed or self.keeper.closed)
+
+    def close(self) -> None:
+        """End both."""
+        for connection in (self.locker, self.keeper):
+            with suppress(Exception):
+                connection.close()
+
+
+class _Hold:
+    """One hold. ``locker`` None: it was released; ``keeper`` None: the copy is made."""
+
+    def __init__(self, pair: _Pair, held: Held, file: Path, began_s: float) -> None:
+        self.locker: psycopg.Connection[Any] | None = pair.locker
+        self.keeper: psycopg.Connection[Any] | None = pair.keeper
+        self.held, self.file, self.began_s = held, file, began_s
         self.dump: Dump | None = None
 
     def close(self) -> None:
@@ -74,6 +95,7 @@ class PostgresQuiesce:
     def __init__(self, *, secret: Callable[[str], str]) -> None:
         self._secret = secret
         self._holds: dict[tuple[str, HoldKey], _Hold] = {}
+        self._warm: dict[str, _Pair] = {}
         self._lock = threading.Lock()
 
     def check(self, database: Database) -> dict[str, str]:
@@ -81,11 +103,14 @@ class PostgresQuiesce:
         tried = "see whether a database can be held"
         for name in ("pg_dump", "pg_restore"):
             program(name)
-        with errors(tried, database), connect(database, password=self._password(database), idle_s=60.0) as db:
+        with errors(tried, database):
+            pair = self._pair(database)
+            db = pair.locker
             tables = _tables(db)
             row = db.execute("SELECT current_setting('server_version'), pg_database_size(current_database())").fetchone()
             assert row is not None
             refused = [str(one[0]) for one in db.execute(_RIGHTS, (tables,))]
+            self._keep_warm(database, pair)
             if refused:
                 happened = f"this user may not lock and read {', '.join(refused[:3])}{' and others' if len(refused) > 3 else ''}"
                 remedy = "Grant SELECT and UPDATE on all tables to this user, or let their owner do it."
@@ -96,24 +121,24 @@ class PostgresQuiesce:
         """See the port."""
         with self._lock:
             known = self._holds.get((database.id, key))
-        if known is not None and known.held is not None and known.locker is not None:
+        if known is not None and known.locker is not None:
             return known.held
         if known is not None:
             self.drop(database, key=key)
-        password = self._password(database)
         with errors("hold a database", database):
-            hold = _Hold(connect(database, password=password, idle_s=lasts_s), Path(folder) / f"{database.id}.dump")
+            pair = self._pair(database)
             try:
-                assert hold.locker is not None
-                tables = _locked(hold, wait_s=wait_s)
-                hold.keeper = connect(database, password=password, idle_s=EXPORT_LIMIT_S)
-                hold.held = Held(pinned=True, evidence=_exported(hold.keeper, tables))
+                limit_idle(pair.locker, lasts_s)
+                limit_idle(pair.keeper, EXPORT_LIMIT_S)
+                began_s = time.monotonic()
+                tables = _locked(pair.locker, until_s=began_s + wait_s)
+                held = Held(pinned=True, evidence=_exported(pair.keeper, tables))
             except BaseException:
-                hold.close()
+                self._give_up(database, pair)
                 raise
         with self._lock:
-            self._holds[database.id, key] = hold
-        return hold.held
+            self._holds[database.id, key] = _Hold(pair, held, Path(folder) / f"{database.id}.dump", began_s)
+        return held
 
     def release(self, database: Database, *, key: HoldKey) -> Released:
         """See the port: whether the lock was there all the time, the server itself says."""
@@ -136,7 +161,7 @@ class PostgresQuiesce:
         """See the port; evidence: ``entries`` of the archive's table of contents."""
         with self._lock:
             hold = self._holds.get((database.id, key))
-        if hold is None or hold.held is None:
+        if hold is None:
             raise NotFound("its state is not pinned in this process", tried="copy a database", subject=database.id, remedy="Hold it again.")
         if hold.dump is None:
             hold.dump = Dump(
@@ -161,6 +186,29 @@ class PostgresQuiesce:
         if hold is not None:
             hold.close()
 
+    def _pair(self, database: Database) -> _Pair:
+        """The one that a check has made, else a new one: to connect while others wait makes them wait longer."""
+        with self._lock:
+            pair = self._warm.pop(database.id, None)
+        return pair if pair is not None and pair.is_open else _Pair(database, self._password(database))
+
+    def _keep_warm(self, database: Database, pair: _Pair) -> None:
+        with self._lock:
+            before = self._warm.pop(database.id, None)
+            self._warm[database.id] = pair
+        if before is not None:
+            before.close()
+
+    def _give_up(self, database: Database, pair: _Pair) -> None:
+        """Nothing is held any more; connections that still work are for the next try."""
+        try:
+            for connection in (pair.locker, pair.keeper):
+                connection.execute("ROLLBACK")
+        except Exception:
+            pair.close()
+        else:
+            self._keep_warm(database, pair)
+
     def _password(self, database: Database) -> str:
         return self._secret(database.password) if database.password else ""
 
@@ -169,11 +217,8 @@ def _tables(db: psycopg.Connection[Any]) -> list[str]:
     return [str(row[0]) for row in db.execute(_TABLES)]
 
 
-def _locked(hold: _Hold, *, wait_s: float) -> list[str]:
+def _locked(db: psycopg.Connection[Any], *, until_s: float) -> list[str]:
     """Lock all tables in one statement; those that were made meanwhile, too. The locks are the last thing that this connection does."""
-    db = hold.locker
-    assert db is not None
-    until_s = hold.began_s + wait_s
     for _ in range(_TRIES):
         tables = _tables(db)
         db.execute("BEGIN ISOLATION LEVEL READ COMMITTED")

@@ -29,6 +29,8 @@ still for as long as that. Then shorter than the second after which PostgreSQL l
 application is ended for ours; at last longer, so that its vacuum makes way."""
 AGAIN_S: Final = (0.05, 0.13, 0.29, 0.41)
 """Time to the next try: uneven, so that it does not fall into step with writers that we have just let go."""
+PATIENCE_S: Final = 12.0
+"""So long it is tried in quick succession; then it is an error, which the engine tries again with longer and longer pauses."""
 COPY_POLL_S: Final = 0.2
 
 
@@ -65,8 +67,9 @@ class HoldDatabases:
                 held[one.id] = self._hold(one, key, params, call, wait_s)
         except Transient as error:
             drop_all(self._ports, params.databases, key)
-            error.retry_after_s = AGAIN_S[moment % len(AGAIN_S)]
-            raise
+            if call.now_s - call.since_s >= PATIENCE_S:
+                raise
+            return Pending(AGAIN_S[moment % len(AGAIN_S)], {"waiting_for": "all databases at once", "said": error.happened})
         except PortError:
             drop_all(self._ports, params.databases, key)
             raise
