@@ -20,6 +20,7 @@ import msgspec
 from bridgehead.testing.kube_controllers import GarbageCollector, JobController
 from bridgehead.testing.kube_nodes import Nodes
 from bridgehead.testing.kube_schema import Object
+from bridgehead.testing.kube_services import DeploymentController, evict
 from bridgehead.testing.kube_store import KINDS, KubeStore, Refused
 
 TOKEN: Final = "token-of-a-test"
@@ -65,6 +66,7 @@ class FakeCluster:
         self.store = KubeStore(lambda: self.now_s)
         self.nodes = Nodes(self.store)
         self.jobs = JobController(self.store)
+        self.deployments = DeploymentController(self.store)
         self.collector = GarbageCollector(self.store)
         self.strikes: list[Strike] = []
         self.requests: list[str] = []
@@ -95,6 +97,7 @@ class FakeCluster:
             while self.now_s < end_s:
                 self.now_s = min(end_s, self.now_s + step_s)
                 self.jobs.step(self.now_s)
+                self.deployments.step(self.now_s)
                 self.nodes.step(self.now_s)
                 for step in self.extra:
                     step(self.now_s)
@@ -155,6 +158,8 @@ class FakeCluster:
 
     def part(self, method: str, kind: str, space: str, name: str, part: str, document: Object) -> Object:
         """A request to a part of an object."""
+        if (method, kind, part) == ("POST", "Pod", "eviction"):
+            return evict(self.store, space, name, document)
         raise Refused(404, "NotFound", "the server could not find the requested resource")
 
     def _list(self, kind: str, space: str, query: dict[str, str]) -> Object:

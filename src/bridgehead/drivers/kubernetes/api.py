@@ -36,6 +36,7 @@ JOBS: Final = Resource("batch", "v1", "jobs")
 PODS: Final = Resource("", "v1", "pods")
 NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 SECRETS: Final = Resource("", "v1", "secrets")
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments")
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 
 

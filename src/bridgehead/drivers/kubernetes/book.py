@@ -133,6 +133,11 @@ class BookKeeper:
         """Apply ``how`` to the newest book, perhaps several times, and write it. Raises what ``how`` raises, Permanent, Transient."""
         return self._kept.change(lambda book: how(self._ours(book, tried)), tried=tried)
 
+    def how_to_say_over(self, uid: str) -> str:
+        """What a person does who looked, where no record tells an end."""
+        command = f"kubectl -n {self._api.namespace} annotate --overwrite configmap {self.name} {WORD_OF_A_PERSON}={uid}"
+        return f"Look on its nodes whether it runs. When it surely does not, say so: `{command}`."
+
     def _ours(self, book: Book, tried: str) -> Book:
         if book.site != self._site:
             subject = f"configmap {self.name} in {self._api.namespace}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from bridgehead.drivers.kubernetes.api import JOBS, PODS, KubeApi
-from bridgehead.drivers.kubernetes.book import WORD_OF_A_PERSON, Book, BookKeeper, Ended, Execution
+from bridgehead.drivers.kubernetes.book import Book, BookKeeper, Ended, Execution
 from bridgehead.drivers.kubernetes.manifest import HELD, OF_A_NAME, name_label
 from bridgehead.drivers.kubernetes.objects import JobView, PodView, pods_of, silent_nodes
 from bridgehead.kernel.errors import Permanent, PortError, Transient
@@ -94,13 +94,7 @@ class Evidence:
     def _living(self, name: JobName, execution: Execution, living: Sequence[PodView], *, tried: str) -> JobRunning:
         silent = silent_nodes(self._api, living, now_s=self._now(), tried=tried)
         if silent:
-            raise Transient(
-                f"{', '.join(silent)} does not answer, and what the job runs there may live",
-                tried=tried,
-                subject=self.subject(name),
-                remedy="Bring the node back; or cut its power, and then taint it with node.kubernetes.io/out-of-service.",
-                retry_after_s=10.0,
-            )
+            raise silent_error(silent, tried=tried, subject=self.subject(name))
         begun = any(pod.begun for pod in living)
         return JobRunning(identity=self.identity(name, execution), waiting_for="" if begun else living[0].waiting_for)
 
@@ -158,14 +152,24 @@ class Evidence:
                     self._api.patch(PODS, pod.document, {"metadata": {"finalizers": rest}}, tried=tried)
 
     def _cannot_tell(self, name: JobName, execution: Execution, tried: str) -> Transient:
-        say = f"kubectl -n {self._api.namespace} annotate --overwrite configmap {self._books.name} {WORD_OF_A_PERSON}={execution.uid}"
         return Transient(
             f"Job {execution.job} was deleted, and no record tells its end",
             tried=tried,
             subject=self.subject(name),
-            remedy=f"Look on its nodes whether it runs. When it surely does not, say so: `{say}`.",
+            remedy=self._books.how_to_say_over(execution.uid),
             retry_after_s=10.0,
         )
+
+
+def silent_error(nodes: Sequence[str], *, tried: str, subject: str) -> Transient:
+    """Of nodes that do not answer."""
+    return Transient(
+        f"{', '.join(nodes)} does not answer, and what the job runs there may live",
+        tried=tried,
+        subject=subject,
+        remedy="Bring the node back; or cut its power, and then taint it with node.kubernetes.io/out-of-service.",
+        retry_after_s=10.0,
+    )
 
 
 def job_ended(identity: JobIdentity, ended: Ended) -> JobEnded:

@@ -43,6 +43,18 @@ class PodRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keep_s: float = -1.0
 
 
+class DeploymentRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job that is a Deployment: started by scaling it from 0, stopped by scaling it to 0. Its pods are its own; the command is not used.
+
+    Attributes:
+        name: of the Deployment, which is made by somebody else.
+        replicas: to start with; an autoscaler may change it afterwards.
+    """
+
+    name: str
+    replicas: int = 1
+
+
 class KubernetesOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One namespace of one Kubernetes cluster.
 
@@ -50,12 +62,14 @@ class KubernetesOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         login: how the API server is reached.
         namespace: of the jobs and of the driver's own record; "" is that of the log-in.
         jobs: pattern of names (as ``train-*``) to what such jobs ask for; the first that matches counts.
+        deployments: jobs, by name, that are Deployments.
         env: given to every job; it stands in the pod for everybody to read.
     """
 
     login: KubeLogin = KubeLogin()
     namespace: str = ""
     jobs: dict[str, PodRequest] = {}
+    deployments: dict[JobName, DeploymentRequest] = {}
     env: dict[str, str] = {}
 
     def request(self, name: JobName) -> PodRequest | None:

@@ -11,6 +11,7 @@ import msgspec
 
 from bridgehead.drivers.kubernetes.api import JOBS, PODS, SECRETS, KubeApi, Object, Stale, repeated
 from bridgehead.drivers.kubernetes.book import Book, BookKeeper, Execution
+from bridgehead.drivers.kubernetes.deployments import DeploymentJobs
 from bridgehead.drivers.kubernetes.evidence import Evidence, Look
 from bridgehead.drivers.kubernetes.manifest import ASKED, ASKED_AT, RELEASED, check_words, job_manifest, job_name, secret_manifest
 from bridgehead.drivers.kubernetes.objects import JobView, pods_of, time_text
@@ -34,6 +35,7 @@ class KubernetesScheduler:
       nothing that another one has changed (J13).
     - A job is over when its Job says so, or when it is suspended and its last pod is gone. A pod whose node does not answer, and a Job that
       was deleted without a record of its end, are "cannot tell" (Transient), never an end (J01).
+    - A job that the options call a Deployment is scaled up and down instead (:class:`DeploymentJobs`).
     - ``identity.native_id`` is ``namespace/uid`` of the Job; ``restarts`` counts pods that took the place of others (J12).
 
     Args:
@@ -55,6 +57,7 @@ class KubernetesScheduler:
         self._api = KubeApi(options.login, namespace=options.namespace)
         self._books = BookKeeper(site, self._api)
         self._evidence = Evidence(site, self._api, self._books, now=now)
+        self._deployments = DeploymentJobs(site, self._api, self._books, now=now)
 
     def start(self, spec: JobSpec, *, stamp: Stamp) -> JobIdentity:
         """Start the job; a repeat of the stamp's key returns the execution that it started, whether it waits, runs or has ended.
@@ -66,6 +69,8 @@ class KubernetesScheduler:
             Transient: nothing was started, or it cannot be told whether another execution lives.
             Unknown: the answer was lost, and the Job is not seen (yet); a repeat looks again.
         """
+        if (request := self._options.deployments.get(spec.name)) is not None:
+            return self._deployments.start(spec, request, stamp=stamp)
         tried = "start a job"
         check_words(spec)
         self._books.change(lambda book: book.admitted(stamp, tried=tried), tried=tried)
@@ -81,6 +86,8 @@ class KubernetesScheduler:
 
     def observe(self, name: JobName) -> JobState:
         """What is known about the newest execution of ``name``. Raises Transient when it cannot be told."""
+        if (request := self._options.deployments.get(name)) is not None:
+            return self._deployments.observe(name, request)
         tried = "observe a job"
         book, _ = self._books.read(tried=tried)
         look = self._evidence.look(name, tried=tried)
@@ -100,13 +107,19 @@ class KubernetesScheduler:
 
         Raises NotFound when absent, Conflict when the epoch is old, Transient, Unknown.
         """
-        repeated(lambda: self._end(name, stamp, tried="stop a job"))
+        if (request := self._options.deployments.get(name)) is not None:
+            self._deployments.stop(name, request, stamp=stamp)
+        else:
+            repeated(lambda: self._end(name, stamp, tried="stop a job"))
 
     def kill(self, name: JobName, *, stamp: Stamp) -> None:
         """SIGTERM to every pod, and SIGKILL a second later.
 
         Raises NotFound when absent, Conflict when the epoch is old, Transient, Unknown.
         """
+        if (request := self._options.deployments.get(name)) is not None:
+            self._deployments.kill(name, request, stamp=stamp)
+            return
         tried = "kill a job"
         for uid in repeated(lambda: self._end(name, stamp, tried=tried)):
             for pod in pods_of(self._api, uid, tried=tried):
