@@ -31,6 +31,7 @@ from bridgehead.recovery.actions.promotion import PromoteStandby
 from bridgehead.recovery.actions.proving import ProveNewest
 from bridgehead.recovery.actions.queues import CheckGrace, HoldJobs, ReleaseJobs
 from bridgehead.recovery.actions.ramping import RampTraffic
+from bridgehead.recovery.actions.rebuilding import RebuildNodes
 from bridgehead.recovery.actions.replication import Precopy, Replicate
 from bridgehead.recovery.actions.running import ClearJobs, EnsureJob
 from bridgehead.recovery.actions.services import DrainTraffic, ShiftTraffic, StartService
@@ -87,6 +88,7 @@ ACTIONS: tuple[type[Any], ...] = (
     ResumeNodes,
     ReserveNodes,
     UnreserveNodes,
+    RebuildNodes,
     RunHooks,
     HoldDatabases,
     GoOn,
@@ -232,6 +234,12 @@ def _local_bubbles() -> Driver:
     return Driver(LocalBubblesOptions, LocalBubbles)
 
 
+def _netboot() -> Driver:
+    from bridgehead.drivers.netboot import NetbootMachines, NetbootOptions
+
+    return Driver(NetbootOptions, NetbootMachines)
+
+
 def _local_shell() -> Driver:
     from bridgehead.drivers.shell import LocalShell, LocalShellOptions
 
@@ -253,6 +261,7 @@ DRIVERS: dict[str, dict[str, Callable[[], Driver]]] = {
     "metrics": {"prometheus-text": _prometheus_text, "prometheus": _prometheus},
     "serving": {"http": _http_serving},
     "bubbles": {"local": _local_bubbles},
+    "machines": {"netboot": _netboot},
     "shell": {"local": _local_shell, "ssh": _ssh},
 }
 """Port to driver to the function that imports it."""
@@ -309,6 +318,7 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         preflight=SitePreflight(connections),
         databases=Databases(),
         admissions=_admissions({site: c["scheduler"] for site, c in sites.items() if "scheduler" in c}),
+        rooms={SiteId(site): _made("machines", options, SiteId(site)) for site, options in connections.get("machines", {}).items()},
         hooks=SiteHooks({site: partial(_made, "shell", c["shell"], site) for site, c in sites.items() if "shell" in c}),
     )
 

@@ -31,6 +31,7 @@ app.command("bridgehead.cli.controller:app", name="controller", help="Stand by a
 app.command("bridgehead.cli.people:app", name="people", help="Tell people what waits for them, and take their answers.")
 app.command("bridgehead.cli.journal:app", name="journal", help="Copy the journal of all runs elsewhere, and take it back.")
 app.command("bridgehead.cli.recover:app", name="recover", help="Move, fail over, fail back, protect again, drill.")
+app.command("bridgehead.cli.netboot:app", name="netboot", help="Rebuild nodes on bare metal from their specification.")
 app.command("bridgehead.cli.ledger:app", name="ledger", help="Show and verify what happened.")
 app.command("bridgehead.cli.vault:app", name="vault", help="Keep checkpoints, verified and deduplicated, and bring them back.")
 app.command("bridgehead.cli.discover:app", name="discover", help="Read captured output of tools: facts, conflicts, a draft of an estate.")

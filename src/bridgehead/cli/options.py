@@ -13,6 +13,7 @@ HomeOption = Annotated[
     Path | None, Parameter(name="--home", help="Folder of journal and keys; default BRIDGEHEAD_HOME or the user's state folder.")
 ]
 JsonOption = Annotated[bool, Parameter(name="--json", negative="", help="One JSON document on stdout.")]
+NameOption = Annotated[str | None, Parameter(name="--name", help="Name of the run.")]
 AsOption = Annotated[str | None, Parameter(name="--as", help="Who says so; default the user's login.")]
 
 

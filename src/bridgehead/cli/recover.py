@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from bridgehead.cli.options import AsOption, HomeOption, JsonOption, who
+from bridgehead.cli.options import AsOption, HomeOption, JsonOption, NameOption, who
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, ExitCode
 from bridgehead.kernel.ids import Person, RunId, SiteId, WorkloadId
 
@@ -34,7 +34,6 @@ PlanOption = Annotated[bool, Parameter(name="--plan-only", negative="", help="Sh
 ApproveOption = Annotated[
     bool, Parameter(name="--approve", negative="", help="Approve it as well, as the person of --as, who must be named.")
 ]
-NameOption = Annotated[str | None, Parameter(name="--name", help="Name of the run.")]
 WaitOption = Annotated[bool, Parameter(name="--wait", negative="", help="Go on until the lost site is clean and protection is restored.")]
 
 

@@ -13,7 +13,7 @@ app = App(name="schema", help="Print JSON Schemas for editors.")
 
 
 @app.default
-def schema(kind: Literal["estate", "policy", "plan", "hazards", "notify", "objectives", "recovery", "runbook"], /) -> int:
+def schema(kind: Literal["estate", "policy", "plan", "hazards", "notify", "objectives", "rebuild", "recovery", "runbook"], /) -> int:
     """Print the JSON Schema of a kind of file.
 
     Args:
@@ -26,6 +26,7 @@ def schema(kind: Literal["estate", "policy", "plan", "hazards", "notify", "objec
     from bridgehead.model.objectivefile import objectives_schema
     from bridgehead.model.plan import plan_schema
     from bridgehead.model.policy import policy_schema
+    from bridgehead.model.rebuildfile import rebuild_schema
     from bridgehead.model.recoveryfile import recovery_schema
     from bridgehead.runbook.language import runbook_schema
 
@@ -42,6 +43,8 @@ def schema(kind: Literal["estate", "policy", "plan", "hazards", "notify", "objec
             document = notifying_schema(channel_options())
         case "objectives":
             document = objectives_schema()
+        case "rebuild":
+            document = rebuild_schema()
         case "recovery":
             document = recovery_schema()
         case "runbook":

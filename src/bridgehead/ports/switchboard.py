@@ -13,6 +13,7 @@ from bridgehead.model.recovery import DatabaseEngine
 from bridgehead.ports.admission import Admission
 from bridgehead.ports.bubbles import Bubbles
 from bridgehead.ports.hooks import Hooks
+from bridgehead.ports.machines import Machines
 from bridgehead.ports.metrics import Metrics
 from bridgehead.ports.preflight import Preflight
 from bridgehead.ports.quiesce import Quiesce
@@ -42,10 +43,16 @@ class Switchboard(msgspec.Struct, frozen=True):
     hooks: Hooks | None = None
     admissions: Mapping[SiteId, Admission] = {}
     """Of schedulers that have nodes and a queue."""
+    rooms: Mapping[SiteId, Machines] = {}
+    """Bare metal of sites, where it is rebuilt."""
 
     def database(self, engine: DatabaseEngine) -> Quiesce:
         """What holds and copies databases of an engine."""
         return _find(self.databases, engine, "driver of databases")
+
+    def machines(self, site: SiteId) -> Machines:
+        """The nodes of a site as bare metal."""
+        return _find(self.rooms, site, "netboot folder")
 
     def admission(self, site: SiteId) -> Admission:
         """The doors of a site's scheduler."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bridgehead.kernel.ids import JobName, ServiceId, SiteId, SnapshotId, WorkloadId
+from bridgehead.simulate.machines import MachinePlan
 
 
 class TrainerPlan(msgspec.Struct, frozen=True):
@@ -93,6 +94,8 @@ class Blueprint(msgspec.Struct, frozen=True):
     Attributes:
         jobs: such jobs that run since before the beginning: where, and their names.
         link_bps: bytes per second between sites.
+        machines: nodes that can be rebuilt, by site.
+        image_bps: bytes per second that a site's server of images gives.
         voters: sites, and a witness, a majority of which decides who may write; none: each vault speaks for its own site.
     """
 
@@ -104,3 +107,5 @@ class Blueprint(msgspec.Struct, frozen=True):
     jobs: tuple[tuple[SiteId, JobName], ...] = ()
     link_bps: float = 200_000_000.0
     voters: tuple[SiteId, ...] = ()
+    machines: tuple[tuple[SiteId, tuple[MachinePlan, ...]], ...] = ()
+    image_bps: float = 1_250_000_000.0

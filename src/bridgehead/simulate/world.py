@@ -19,6 +19,7 @@ from bridgehead.simulate.bubbles import BubbleBook
 from bridgehead.simulate.databases import DatabaseHall
 from bridgehead.simulate.desk import Desk
 from bridgehead.simulate.doors import Doors
+from bridgehead.simulate.machines import MachineRoom
 from bridgehead.simulate.network import Network
 from bridgehead.simulate.proxy import BackendView, Proxy
 from bridgehead.simulate.timeline import Timeline
@@ -66,6 +67,7 @@ class World:
         self.vaults = {site: SiteVault(site) for site in blueprint.sites}
         self.desks = {site: Desk() for site in blueprint.sites}
         self.bubbles = BubbleBook()
+        self.rooms = {site: MachineRoom(self.timeline, plans, line_bps=blueprint.image_bps) for site, plans in blueprint.machines}
         self.databases = DatabaseHall()
         self.doors: dict[SiteId, Doors] = {}
         self.jobs: dict[tuple[SiteId, JobName], list[Job]] = {}

@@ -6,6 +6,7 @@ from bridgehead.drivers.world.admission import WorldAdmission
 from bridgehead.drivers.world.bubbles import WorldBubbles
 from bridgehead.drivers.world.calls import Calls
 from bridgehead.drivers.world.databases import WorldHooks, WorldQuiesce
+from bridgehead.drivers.world.machines import WorldMachines
 from bridgehead.drivers.world.services import WorldMetrics, WorldServing, WorldTraffic
 from bridgehead.drivers.world.sites import WorldScheduler, WorldTrainingControl
 from bridgehead.drivers.world.vaults import WorldVaults
@@ -25,6 +26,7 @@ def connect(calls: Calls) -> Switchboard:
         metrics=WorldMetrics(calls),
         vaults=WorldVaults(calls),
         bubbles=WorldBubbles(calls),
+        rooms={site: WorldMachines(site, calls) for site in world.rooms},
         databases=dict.fromkeys(DatabaseEngine, WorldQuiesce(calls)),
         hooks=WorldHooks(calls),
         admissions={site: WorldAdmission(site, calls) for site in world.vaults},
