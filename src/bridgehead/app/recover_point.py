@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from bridgehead.app.runs import mode_word
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model.point import Point
+from bridgehead.model.recovery import DatabaseEngine, Protected
 from bridgehead.recovery.points import AFTER, BEFORE, GO_ON, KEEP, PointPlan, point_runbook
 from bridgehead.runbook import state as st
 
@@ -60,7 +62,7 @@ def propose_point(here: Setting, workload: WorkloadId, *, home: Home, site: Site
             happened="the recovery file has no workload of that name",
             remedy=f"It has {', '.join(known)}.",
         )
-    one = known[workload]
+    one = _rooted(known[workload])
     where = site or place_of(here.ports, here.recovery, one)
     if where is None:
         raise BridgeheadError(
@@ -82,6 +84,19 @@ def propose_point(here: Setting, workload: WorkloadId, *, home: Home, site: Site
     for database in one.databases:
         here.ports.database(database.engine).check(database)
     return plan
+
+
+def _rooted(one: Protected) -> Protected:
+    """With absolute paths: a run that is resumed from another folder must find the same files."""
+    databases = tuple(
+        msgspec.structs.replace(db, location=os.path.abspath(db.location)) if db.engine is DatabaseEngine.SQLITE else db
+        for db in one.databases
+    )
+    capture = one.capture
+    if capture is not None:
+        code, data, config = (os.path.abspath(path) if path else "" for path in (capture.code, capture.data, capture.config))
+        capture = msgspec.structs.replace(capture, code=code, data=data, config=config)
+    return msgspec.structs.replace(one, databases=databases, capture=capture)
 
 
 def open_point(home: Home, here: Setting, plan: PointPlan, *, name: str | None, by: str) -> RunId:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from bridgehead.app.applications import Databases, SiteHooks
+from bridgehead.app.applications import Databases, FolderCaptures, SiteHooks
 from bridgehead.app.secrets import ReferencingScheduler, secret_value
 from bridgehead.app.service_metrics import ServiceMetrics
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
@@ -19,6 +19,7 @@ from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.ports.vaults import Vaults
 from bridgehead.recovery.actions.bubble import CloseBubble, FaultsHit, OpenBubble, ProveThis, StartInBubble, StrikeJob
+from bridgehead.recovery.actions.capturing import CaptureContext
 from bridgehead.recovery.actions.consistency import GoOn, HoldDatabases, KeepPoint
 from bridgehead.recovery.actions.doors import DrainNodes, ReserveNodes, ResumeNodes, UnreserveNodes
 from bridgehead.recovery.actions.fencing import RaiseFence
@@ -90,6 +91,7 @@ ACTIONS: tuple[type[Any], ...] = (
     UnreserveNodes,
     RebuildNodes,
     RunHooks,
+    CaptureContext,
     HoldDatabases,
     GoOn,
     KeepPoint,
@@ -319,6 +321,7 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         databases=Databases(),
         admissions=_admissions({site: c["scheduler"] for site, c in sites.items() if "scheduler" in c}),
         rooms={SiteId(site): _made("machines", options, SiteId(site)) for site, options in connections.get("machines", {}).items()},
+        captures=FolderCaptures(),
         hooks=SiteHooks({site: partial(_made, "shell", c["shell"], site) for site, c in sites.items() if "shell" in c}),
     )
 

@@ -37,6 +37,7 @@ class Point(msgspec.Struct, frozen=True):
         pinned_s: the moment, seconds since the Unix epoch by the controller's clock.
         model: the snapshot that the trainer made for it, in the same vault; None for a workload that does not train.
         model_step: the step that the model is after.
+        serves: the snapshot that a workload which serves a model had then, the newest of its registry; None when it serves none.
         pause_s: how long the writers of databases stood still, the longest of all.
     """
 
@@ -47,6 +48,7 @@ class Point(msgspec.Struct, frozen=True):
     pinned_s: float
     model: SnapshotId | None
     model_step: int | None
+    serves: SnapshotId | None
     pause_s: float
     databases: tuple[PointDatabase, ...]
 

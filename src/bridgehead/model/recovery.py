@@ -107,6 +107,22 @@ class Database(msgspec.Struct, frozen=True):
     password: str = ""
 
 
+class Capture(msgspec.Struct, frozen=True):
+    """What else belongs to a point in time, as the controller's machine sees it (R10).
+
+    Attributes:
+        code: folder of the code; the git commit, its difference and the lock files are kept.
+        data: folder of which a manifest is kept: the hash of each file.
+        config: JSON or YAML file of seeds and hyperparameters.
+        python: interpreter whose packages are listed.
+    """
+
+    code: str
+    data: str = ""
+    config: str = ""
+    python: str = ""
+
+
 class SiteJob(msgspec.Struct, frozen=True):
     """The job of a workload at one site. A trainer must know how to stand by (BRIDGEHEAD_STANDBY=1 is set for it).
 
@@ -154,6 +170,7 @@ class Protected(msgspec.Struct, frozen=True):
         hooks: programs around its snapshots and its recovery.
         databases: that belong to its point in time.
         pause_s: how long they may stand still for it, all together.
+        capture: code, data and configuration that belong to it.
     """
 
     id: WorkloadId
@@ -178,6 +195,7 @@ class Protected(msgspec.Struct, frozen=True):
     hooks: Annotated[tuple[Hook, ...], Keyed("hook")] = ()
     databases: Annotated[tuple[Database, ...], Keyed("database")] = ()
     pause_s: Positive = 10.0
+    capture: Capture | None = None
 
     @property
     def served(self) -> WorkloadId:

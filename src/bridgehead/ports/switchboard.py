@@ -12,6 +12,7 @@ from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.model.recovery import DatabaseEngine
 from bridgehead.ports.admission import Admission
 from bridgehead.ports.bubbles import Bubbles
+from bridgehead.ports.captures import Captures
 from bridgehead.ports.hooks import Hooks
 from bridgehead.ports.machines import Machines
 from bridgehead.ports.metrics import Metrics
@@ -41,6 +42,7 @@ class Switchboard(msgspec.Struct, frozen=True):
     preflight: Preflight | None = None
     databases: Mapping[DatabaseEngine, Quiesce] = {}
     hooks: Hooks | None = None
+    captures: Captures | None = None
     admissions: Mapping[SiteId, Admission] = {}
     """Of schedulers that have nodes and a queue."""
     rooms: Mapping[SiteId, Machines] = {}

@@ -8,6 +8,7 @@ from bridgehead.kernel.ids import SiteId, StepId
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import HookPoint, Protected, Recovery
 from bridgehead.model.runbook import Runbook, Step
+from bridgehead.recovery.actions.capturing import CaptureContext, CaptureParams
 from bridgehead.recovery.actions.consistency import (
     GoOn,
     GoOnParams,
@@ -20,7 +21,7 @@ from bridgehead.recovery.actions.hooks import HooksParams, RunHooks
 from bridgehead.recovery.actions.training import Hold, HoldParams
 from bridgehead.recovery.steps import Maker
 
-BEFORE, HOLD, PIN, GO_ON, AFTER, KEEP = (StepId(name) for name in ("before", "hold", "pin", "go-on", "after", "keep"))
+BEFORE, CONTEXT, HOLD, PIN, GO_ON, AFTER, KEEP = (StepId(name) for name in ("before", "context", "hold", "pin", "go-on", "after", "keep"))
 SLACK_S = 60.0
 
 
@@ -69,6 +70,11 @@ def point_runbook(plan: PointPlan) -> Runbook:
         params = HooksParams(one.id, plan.site, plan.folder, before, undo=after)
         steps.append(maker.step(BEFORE, RunHooks.name, params, needs=last, title="the application makes ready", deadline_s=limit_s))
         last = [BEFORE]
+    if one.capture is not None:
+        capture = CaptureParams(one.capture, plan.folder)
+        title, limit_s = "code, data and configuration", maker.deadlines.copy_s
+        steps.append(maker.step(CONTEXT, CaptureContext.name, capture, needs=last, title=title, deadline_s=limit_s))
+        last = [CONTEXT]
     if plan.trains:
         job = one.job(plan.site).name
         hold = HoldParams(one.id, plan.site, job, one.patience_s)
@@ -79,8 +85,16 @@ def point_runbook(plan: PointPlan) -> Runbook:
         pin = HoldDatabasesParams(one.databases, plan.folder, one.pause_s)
         steps.append(maker.step(PIN, HoldDatabases.name, pin, needs=last, title="all databases at one moment"))
         last = [PIN]
-    keep = KeepPointParams(one.id, plan.site, one.databases, HOLD if plan.trains else None, PIN if one.databases else None)
-    needs = [*([HOLD] if plan.trains else []), *([PIN] if one.databases else []), *last]
+    keep = KeepPointParams(
+        one.id,
+        plan.site,
+        one.databases,
+        hold=HOLD if plan.trains else None,
+        pinned=PIN if one.databases else None,
+        context=CONTEXT if one.capture is not None else None,
+        serves=one.served if one.service is not None else None,
+    )
+    needs = [step for step in (HOLD, PIN, CONTEXT) if step in {made.id for made in steps}]
     title, copy_s = f"the point in the vault of {plan.site}", maker.deadlines.copy_s
     steps.append(maker.step(KEEP, KeepPoint.name, keep, needs=needs, title=title, deadline_s=copy_s))
     if plan.trains:

@@ -22,7 +22,7 @@ from bridgehead.drivers.process.scheduler import ProcessOptions, ProcessSchedule
 from bridgehead.kernel.errors import PortError
 from bridgehead.kernel.ids import Epoch, JobName, RunId, SiteId, StepId, WorkloadId
 from bridgehead.model.estate import WorkloadKind
-from bridgehead.model.recovery import Database, DatabaseEngine, Deadlines, Hook, Protected, Recovery, SiteJob
+from bridgehead.model.recovery import Capture, Database, DatabaseEngine, Deadlines, Hook, Protected, Recovery, SiteJob
 from bridgehead.model.recoveryfile import write_recovery
 from bridgehead.model.stamp import Stamp
 from bridgehead.ports.scheduler import JobEnded, JobSpec
@@ -80,6 +80,7 @@ class PointBed:
         others: Sequence[Database] = (),
         hooks: Sequence[Hook] = (),
         pause_s: float = 5.0,
+        capture: Capture | None = None,
         trains: bool = True,
     ) -> None:
         self.folder = folder
@@ -90,7 +91,8 @@ class PointBed:
         self.estate.write_text("estate: points\nsites:\n" + "".join(ESTATE.format(site=site, folder=folder / site) for site in (A, B)))
         kind = WorkloadKind.TRAINING if trains else WorkloadKind.SERVICE
         jobs = tuple(SiteJob(site, ("trainer",)) for site in (A, B))
-        one = Protected(WORKLOAD, kind, A, B, jobs, hooks=tuple(hooks), databases=(*databases, *others), pause_s=pause_s, patience_s=20.0)
+        more: dict[str, Any] = {"pause_s": pause_s, "patience_s": 20.0, "capture": capture}
+        one = Protected(WORKLOAD, kind, A, B, jobs, hooks=tuple(hooks), databases=(*databases, *others), **more)
         deadlines = Deadlines(step_s=20.0)
         self.recovery.write_text(write_recovery(Recovery("points", (A, B), (one,), deadlines=deadlines)))
 

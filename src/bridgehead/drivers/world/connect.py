@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridgehead.drivers.world.admission import WorldAdmission
 from bridgehead.drivers.world.bubbles import WorldBubbles
 from bridgehead.drivers.world.calls import Calls
-from bridgehead.drivers.world.databases import WorldHooks, WorldQuiesce
+from bridgehead.drivers.world.databases import WorldCaptures, WorldHooks, WorldQuiesce
 from bridgehead.drivers.world.machines import WorldMachines
 from bridgehead.drivers.world.services import WorldMetrics, WorldServing, WorldTraffic
 from bridgehead.drivers.world.sites import WorldScheduler, WorldTrainingControl
@@ -29,5 +29,6 @@ def connect(calls: Calls) -> Switchboard:
         rooms={site: WorldMachines(site, calls) for site in world.rooms},
         databases=dict.fromkeys(DatabaseEngine, WorldQuiesce(calls)),
         hooks=WorldHooks(calls),
+        captures=WorldCaptures(),
         admissions={site: WorldAdmission(site, calls) for site in world.vaults},
     )

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from bridgehead.drivers.world.calls import Calls
 from bridgehead.kernel.errors import NotFound, Transient
 from bridgehead.kernel.ids import SiteId
-from bridgehead.model.recovery import Database, Hook
+from bridgehead.model.recovery import Capture, Database, Hook
 from bridgehead.model.stamp import Stamp
+from bridgehead.ports.captures import Captured
 from bridgehead.ports.hooks import HookRun
 from bridgehead.ports.quiesce import Copied, Held, HoldKey, Released
 from bridgehead.simulate.databases import Application, WorldHold
@@ -122,6 +123,17 @@ class WorldHooks:
         if run.well:
             self._well[well] = run
         return run
+
+
+class WorldCaptures:
+    """Implements ``ports.captures.Captures``: there is neither code nor data in the world, and nothing to wait for."""
+
+    def capture(self, what: Capture, *, folder: str) -> Captured | None:
+        """See the port."""
+        return Captured({}, {"code": what.code})
+
+    def drop(self, folder: str) -> None:
+        """See the port."""
 
 
 def _name(database: Database, key: HoldKey) -> str:

@@ -158,6 +158,8 @@ class KeepPointParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         site: in whose vault.
         hold: the step that made the trainer save; None when nothing trains.
         pinned: the step that held the databases; None when there are none.
+        context: the step that captured code and data; None when that is not wanted.
+        serves: the name under which the vault has the model that is served; None when none is.
     """
 
     workload: WorkloadId
@@ -165,6 +167,8 @@ class KeepPointParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     databases: tuple[Database, ...] = ()
     hold: StepId | None = None
     pinned: StepId | None = None
+    context: StepId | None = None
+    serves: WorkloadId | None = None
 
 
 class KeepPoint:
@@ -182,7 +186,8 @@ class KeepPoint:
         model = self._model(params, call)
         if model is not None and self._ports.vaults.find(SnapshotId(model["snapshot"]), site=params.site) is None:
             return Failed(f"{model['snapshot']} is not in the vault of {params.site}", "See whether somebody has removed it.")
-        return Done()
+        served = None if params.serves is None else self._ports.vaults.newest(params.serves, site=params.site)
+        return Done({"serves": None if served is None else served.id})
 
     def apply(self, params: KeepPointParams, call: Call) -> Outcome:
         """Copy, then commit."""
@@ -198,7 +203,10 @@ class KeepPoint:
         if waiting:
             return Pending(COPY_POLL_S, {"waiting_for": f"copies of {', '.join(waiting)}", "copied_bytes": sum(waiting.values())})
         point, files = self._point(params, call, copies)
-        context = {"point": "1", "run": point.run, **({} if point.model is None else {"model": point.model})}
+        captured = {} if params.context is None else call.earlier[params.context]
+        files |= captured.get("files", {})
+        own = {"point": "1", "run": point.run, **({} if point.model is None else {"model": point.model})}
+        context = {**captured.get("pairs", {}), **own}
         name, second = points_of(params.workload), int(point.pinned_s)
         info = self._ports.vaults.keep(files, workload=name, step=second, site=params.site, context=context, stamp=call.stamp)
         return Done({"snapshot": info.id, "point": msgspec.to_builtins(point), "raw_bytes": info.raw_bytes})
@@ -234,6 +242,7 @@ class KeepPoint:
             pinned_s=pinned.get("pinned_s", call.since_s),
             model=None if model is None else SnapshotId(model["snapshot"]),
             model_step=None if model is None else model["step"],
+            serves=call.recorded.get("serves"),
             pause_s=pinned.get("pause_s", 0.0),
             databases=tuple(found),
         )
@@ -247,6 +256,9 @@ class KeepPoint:
         key = {} if params.pinned is None else call.earlier.get(params.pinned, {})
         if "key" in key:
             drop_all(self._ports, params.databases, HoldKey(key["key"]))
+        captured = None if params.context is None else call.earlier.get(params.context, {}).get("folder")
+        if captured is not None and self._ports.captures is not None:
+            self._ports.captures.drop(captured)
 
 
 def drop_all(ports: Switchboard, databases: Sequence[Database], key: HoldKey) -> None:
