@@ -15,6 +15,7 @@ import pytest
 from bridgehead.app import wiring
 from bridgehead.app.estate_files import load_estate
 from bridgehead.app.site_preflight.checks import CHECKS
+from bridgehead.app.site_preflight.judge_contents import judge_datasets
 from bridgehead.app.site_preflight.judge_gpus import judge_gpus, least_driver, runs_cuda
 from bridgehead.app.site_preflight.judge_slurm import judge_slurm
 from bridgehead.app.site_preflight.judging import SitePreflight
@@ -23,6 +24,8 @@ from bridgehead.app.site_preflight.needs import needs_of, needs_of_move, read_fi
 from bridgehead.app.site_preflight.place import Place
 from bridgehead.app.site_preflight.slurm import Cluster
 from bridgehead.app.vault_context import data_manifest
+from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
+from bridgehead.drivers.shell import LocalShell
 from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import Epoch, RunId, SiteId, StepId, WorkloadId
 from bridgehead.model.finding import Finding, FindingStatus
@@ -33,6 +36,7 @@ from bridgehead.recovery.actions.preflight import PreflightParams, PreflightSite
 from bridgehead.recovery.steps import Maker
 from bridgehead.runbook.action import Call, Done, Failed
 from bridgehead.runbook.language import read_located, write_runbook
+from bridgehead.vault import Vault
 
 B = SiteId("site-b")
 PASS, FAIL, UNKNOWN = FindingStatus.PASS, FindingStatus.FAIL, FindingStatus.UNKNOWN
@@ -261,6 +265,27 @@ def test_a_manifest_of_a_snapshot_is_read_too(bed: Bed) -> None:
     assert bed.wrong() == {}
     (bed.b / "data/corpus/part-1").write_bytes(b"tokenS")
     assert set(bed.wrong()) == {"SITE-DATA"}
+
+
+def test_a_manifest_in_the_vault_of_the_site_is_that_of_the_newest_snapshot(bed: Bed) -> None:
+    bed.change("policy.yaml", "corpus.sha256", "vault")
+    bed.change("policy.yaml", "mapping:\n", f"mapping:\n  sites: {{site-b: {{python: {sys.executable}}}}}\n")
+    needs, place = bed.needs(), Place(LocalShell)
+    vault = Vault.init(LocalBlobs(LocalBlobsOptions(str(bed.folder / "bv"))))
+
+    def judged() -> list[tuple[FindingStatus, str]]:
+        return [(one.status, one.text) for one in judge_datasets(needs, place, vault=lambda: vault) if one.code == "SITE-DATA"]
+
+    def save(step: int, files: dict[str, bytes]) -> None:
+        vault.save({"weights": b"w", **files}, workload=WorkloadId("lm"), step=step, epoch=Epoch(0), site=B)
+
+    assert judged() == [(UNKNOWN, "its manifest (vault): the vault at the site has no snapshot of it")]
+    save(1, {})
+    assert judged() == [(UNKNOWN, "its manifest (vault): it was saved without a manifest of its data")]
+    save(2, {".bridgehead/data.json": msgspec.json.encode(data_manifest(bed.b / "data/corpus", known={}))})
+    assert judged() == [(PASS, "1 files, 6 bytes, all right")]
+    (bed.b / "data/corpus/part-1").write_bytes(b"tokenS")
+    assert judged()[0][0] is FAIL
 
 
 @pytest.mark.parametrize(

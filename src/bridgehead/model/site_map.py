@@ -21,6 +21,8 @@ from bridgehead.kernel.shape import Keyed
 
 Row = dict[SiteId, str]
 Table = dict[str, Row]
+IN_VAULT: Final = "vault"
+"""In place of the file of a manifest: that of the newest snapshot at the site."""
 DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -79,7 +81,7 @@ class DatasetPlaces(msgspec.Struct, frozen=True):
     Attributes:
         at: its folder at each site.
         manifest: the file with the hash of each of its files, from the policy file's folder: as ``sha256sum`` writes it, or the
-            ``.bridgehead/data.json`` of a snapshot.
+            ``.bridgehead/data.json`` of a snapshot. The word ``vault`` stands for that of the workload's newest snapshot at the site.
         limit_s: how long reading all of it may take.
     """
 
@@ -96,7 +98,7 @@ class SiteLook(msgspec.Struct, frozen=True, omit_defaults=True):
         site: which.
         on_node: words before a command that run it on a node with GPUs, such as ``[srun, --partition=gpu, --gres=gpu:1, --immediate=60]``;
             without them drivers and modules are looked for where commands run, and in the estate.
-        python: Python 3 there; it reads data and images, nothing has to be installed for it but blake3 for manifests with BLAKE3.
+        python: Python 3.8 or later there; it reads data and images, nothing has to be installed for it but blake3 for manifests with BLAKE3.
         plain_http: registries, as ``host:port``, that are spoken with without TLS.
     """
 

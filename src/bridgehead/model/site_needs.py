@@ -47,7 +47,7 @@ class DataNeed(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         place: its folder there; "" when the mapping names none.
-        manifest: path of the manifest where the preflight runs; "" when there is none.
+        manifest: path of the manifest where the preflight runs; "" when there is none, ``vault`` for that of the newest snapshot.
         manifest_hash: BLAKE3 of the manifest when the need was written down.
         limit_s: how long reading all of it may take.
     """

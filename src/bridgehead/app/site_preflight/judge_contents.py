@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from bridgehead.app.site_preflight import checks
 from bridgehead.app.site_preflight.judge_slurm import case_of
-from bridgehead.app.site_preflight.manifests import Manifest, read_manifest
+from bridgehead.app.site_preflight.manifests import Manifest, manifest_in_vault, read_manifest
 from bridgehead.app.site_preflight.place import LOOK_S, Place
 from bridgehead.kernel.errors import BridgeheadError, PortError
 from bridgehead.model.finding import Finding
-from bridgehead.model.site_map import Kind
+from bridgehead.model.site_map import IN_VAULT, Kind
 from bridgehead.model.site_needs import DataNeed, ImageNeed, Need, SiteNeeds
 from bridgehead.recovery.script_references import Use
 from bridgehead.recovery.script_words import literal
+from bridgehead.vault import Vault
 
 _PORTS: Final = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432, "redis": 6379, "mysql": 3306, "nfs": 2049, "ssh": 22}
 _AVAILABLE: Final = (
@@ -58,8 +59,8 @@ def _looked(need: Need) -> tuple[str, bool]:
     return (folder if need.use == Use.READ or folder == word else folder.rstrip("/") + "/x"), False
 
 
-def judge_datasets(needs: SiteNeeds, place: Place) -> Iterator[Finding]:
-    """Every file of every data set, by its hash."""
+def judge_datasets(needs: SiteNeeds, place: Place, *, vault: Callable[[], Vault]) -> Iterator[Finding]:
+    """Every file of every data set, by its hash. ``vault``: opens that of the site."""
     for one in needs.datasets:
         case = case_of(checks.DATA, needs, f"dataset:{one.id}")
         if not one.place:
@@ -69,9 +70,13 @@ def judge_datasets(needs: SiteNeeds, place: Place) -> Iterator[Finding]:
             yield case.unknown(f"{one.id} has no manifest", measurement=f"sha256sum of each file of {one.id}, at its source")
             continue
         try:
-            manifest = read_manifest(Path(one.manifest), expected=one.manifest_hash)
+            if one.manifest == IN_VAULT:
+                manifest = manifest_in_vault(vault(), needs.workload)
+            else:
+                manifest = read_manifest(Path(one.manifest), expected=one.manifest_hash)
         except BridgeheadError as error:
-            yield case.unknown(f"its manifest {one.manifest}: {error.happened}", measurement="make the manifest again, at the source")
+            text = f"its manifest ({one.manifest}): {error.happened}"
+            yield case.unknown(text, measurement=error.remedy or "make the manifest again, at the source")
             continue
         yield from _dataset(needs, one, manifest, place)
 

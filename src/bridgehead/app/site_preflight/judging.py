@@ -22,11 +22,13 @@ from bridgehead.app.site_preflight.judge_gpus import judge_gpus
 from bridgehead.app.site_preflight.judge_slurm import case_of, judge_slurm, other_names
 from bridgehead.app.site_preflight.place import Place
 from bridgehead.app.site_preflight.slurm import Cluster
+from bridgehead.kernel.errors import NotFound
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.finding import Finding
 from bridgehead.model.login import SshOptions
 from bridgehead.model.site_needs import SiteNeeds
 from bridgehead.ports.shell import Shell
+from bridgehead.vault import Vault
 
 
 class _Way(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ class SitePreflight:
             *judge_gpus(needs, cluster, place, said),
             *images,
             *judge_paths(needs, place),
-            *judge_datasets(needs, place),
+            *judge_datasets(needs, place, vault=partial(self._vault, needs.target)),
             *judge_modules(needs, place),
             *judge_endpoints(needs, place),
             *judge_variables(needs, place),
@@ -72,6 +74,14 @@ class SitePreflight:
         case = case_of(checks.MAP, needs, f"job:{needs.workload}")
         text = "; ".join(needs.uncovered) or "every word of the job is covered, or the job is the site's own"
         return case.holds(not needs.uncovered, text, remedy="add rows to the mapping; bridgehead recover map shows all")
+
+    def _vault(self, site: SiteId) -> Vault:
+        from bridgehead.app import wiring
+
+        connection = self._sites.get(site, {}).get("vault")
+        if connection is None:
+            raise NotFound("the estate connects no vault there", tried="open a vault", subject=site)
+        return wiring.opened(wiring.store_at(connection))
 
     def _places(self, site: SiteId) -> tuple[Place, Place]:
         """Where to look at files and the like, and where to ask Slurm: nowhere, at a site that another scheduler runs."""

@@ -9,7 +9,9 @@ import msgspec
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.vault.context import Data
+from bridgehead.kernel.ids import WorkloadId
+from bridgehead.vault import Vault
+from bridgehead.vault.context import DATA_PATH, Data
 
 _LINE = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)")
 
@@ -51,6 +53,18 @@ def hash_of_manifest(path: Path) -> str:
         return ""
 
 
+def manifest_in_vault(vault: Vault, workload: WorkloadId) -> Manifest:
+    """That of the newest snapshot. Raises BAD_INPUT when there is none, or it was saved without one; VAULT_DAMAGED, port errors."""
+    newest = vault.newest(workload)
+    if newest is None:
+        raise _bad(Path(workload), "the vault at the site has no snapshot of it")
+    snapshot = vault.snapshot(newest.id)
+    entry = next((one for one in snapshot.files if one.path == DATA_PATH), None)
+    if entry is None:
+        raise _bad(Path(newest.id), "it was saved without a manifest of its data")
+    return _snapshot_form(b"".join(vault.read(snapshot, entry)))
+
+
 def _snapshot_form(content: bytes) -> Manifest:
     try:
         found = msgspec.json.decode(content, type=Data)
@@ -75,5 +89,5 @@ def _checksums(path: Path, content: bytes) -> Manifest:
 
 
 def _bad(path: Path, happened: str) -> BridgeheadError:
-    remedy = "Make it with sha256sum in the folder of the data set, or take .bridgehead/data.json of a snapshot."
+    remedy = "Make it with sha256sum in the folder of the data set, or save snapshots with --capture and --data."
     return BridgeheadError(ErrorCode.BAD_INPUT, tried="read a manifest of data", subject=str(path), happened=happened, remedy=remedy)

@@ -16,7 +16,7 @@ from bridgehead.kernel.ids import JobName, SiteId, WorkloadId
 from bridgehead.model.equipment import Node
 from bridgehead.model.estate import Estate
 from bridgehead.model.recovery import Protected, Recovery
-from bridgehead.model.site_map import Kind, SiteMap
+from bridgehead.model.site_map import IN_VAULT, Kind, SiteMap
 from bridgehead.model.site_needs import DataNeed, Need, NodeClass, SiteNeeds
 from bridgehead.recovery.site_mapping import Mapped
 from bridgehead.recovery.site_needs import (
@@ -110,6 +110,9 @@ def _mapped(files: Files, one: Protected, target: SiteId) -> Mapped | None:
 def _datasets(files: Files, mapped: Mapped | None, names: tuple[str, ...], target: SiteId) -> Iterator[DataNeed]:
     policy = files.file.parent / files.recovery.mapping
     for one in datasets_of(mapped, files.mapping, named=names):
+        if one.manifest == IN_VAULT:
+            yield data_need(one, one.at.get(target, ""), manifest=IN_VAULT, manifest_hash="")
+            continue
         manifest = (policy.parent / one.manifest).absolute() if one.manifest else None
         yield data_need(
             one,
