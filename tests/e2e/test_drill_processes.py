@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bridgehead.app import runs
+from bridgehead.app.home import Home
 from bridgehead.host.netns import NETNS_FOLDER
-from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
+from bridgehead.kernel.ids import Epoch, SiteId, StepId, WorkloadId
+from bridgehead.model.runbook import ActionStep, Runbook, UndoPolicy
+from bridgehead.recovery.actions.milestones import ReachMilestone
 from bridgehead.testing.servers import free_port
 from bridgehead.training import create_vault, open_vault
 from bridgehead.training.state import Capture
@@ -222,3 +226,12 @@ def test_R13_recovery_that_fails_is_told_with_the_logs_of_its_jobs(scene: Scene)
     assert any("invalid choice: 'no-such-thing'" in log for log in logs)
     assert scene.leftovers() == []
     assert set(scene("--due", code=1)["overdue"]) >= {"chat"}
+
+
+def test_R13_no_drill_begins_beside_a_recovery(scene: Scene) -> None:
+    given = {"milestone": "serving", "site": SITE_B, "since_s": time.time()}
+    step = ActionStep(StepId("serving"), ReachMilestone.name, given, 60.0, undo=UndoPolicy.KEEP, undo_reason="nothing is changed")
+    sites = {SITE_B: {"vault": {"driver": "localfs", "directory": str(scene.folder / SITE_B / "vault")}}}
+    runs.start(Home(scene.home), Runbook("failover", (step,)), {"sites": sites, "services": {}}, name="failover", by="ana")
+    assert scene("--name", scene.named("late"), code=1)["error"]["code"] == "recovery-refused"
+    assert scene.leftovers() == []

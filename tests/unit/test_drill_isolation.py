@@ -95,6 +95,8 @@ def test_R13_slurm_asks_for_the_same_under_the_names_of_the_drill() -> None:
     assert made["state"] == f"{FOLDER}/jobs"
     assert made["jobs"] == {"drill-chat-*-ab12": {"partition": "serve"}, "drill2-chat-*-ab12": {"partition": "serve"}}
     assert bubble_folder(production(slurm), SITE_B, name="d1", home=Path("/h")) == Path("/b/jobs/drills/d1")
+    with pytest.raises(BridgeheadError, match="see no folder"):
+        bubble_folder(production({"driver": "kubernetes"}), SITE_B, name="d1", home=Path("/h"))
     with pytest.raises(BridgeheadError, match="ssh"):
         bubble_folder(production({**slurm, "ssh": {"host": "b"}}), SITE_B, name="d1", home=Path("/h"))
 

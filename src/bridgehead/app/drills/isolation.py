@@ -108,11 +108,9 @@ class Isolation(msgspec.Struct, frozen=True):
         match there["driver"]:
             case "process":
                 return {**there, "directory": jobs}
-            case "slurm":
+            case _:
                 asked = {f"{prefix}{name}-{self.tag}": asks for prefix in PREFIXES for name, asks in there.get("jobs", {}).items()}
                 return {**there, "state": jobs, "jobs": asked}
-            case _:
-                return dict(there)
 
     def _service(self, service: ServiceId) -> dict[str, Any]:
         serving = self.production["services"][service]["serving"]
@@ -177,17 +175,18 @@ def has_own_network(production: Mapping[str, Any], site: SiteId, wanted: Network
 def bubble_folder(production: Mapping[str, Any], site: SiteId, *, name: str, home: Path) -> Path:
     """Where the bubble is: jobs of Slurm see it beside the records of their driver. Raises BAD_USAGE for what is out of reach from here."""
     scheduler = production["sites"][site]["scheduler"]
-    if scheduler["driver"] != "slurm":
-        return home / name
-    if scheduler.get("ssh"):
-        raise BridgeheadError(
-            ErrorCode.BAD_USAGE,
-            tried="prepare a drill",
-            subject=str(site),
-            happened="its Slurm is reached over ssh, and a bubble is a folder that this machine and the site's nodes see alike",
-            remedy="Give the command on a machine of that site, with an estate file whose scheduler has no 'ssh'.",
-        )
-    return Path(scheduler["state"]) / "drills" / name
+    match scheduler["driver"]:
+        case "process":
+            return home / name
+        case "slurm" if not scheduler.get("ssh"):
+            return Path(scheduler["state"]) / "drills" / name
+        case "slurm":
+            happened = "its Slurm is reached over ssh, and a bubble is a folder that this machine and the site's nodes see alike"
+            remedy = "Give the command on a machine of that site, with an estate file whose scheduler has no 'ssh'."
+        case driver:
+            happened = f"jobs of the scheduler '{driver}' see no folder of this machine, which a bubble is"
+            remedy = "Drills are played where the process or the Slurm scheduler starts the jobs."
+    raise BridgeheadError(ErrorCode.BAD_USAGE, tried="prepare a drill", subject=str(site), happened=happened, remedy=remedy)
 
 
 def backend_url(serving: Mapping[str, Any], service: ServiceId, site: SiteId) -> str:

@@ -25,7 +25,9 @@ from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
 from bridgehead.kernel.ids import Person, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.bubble import BubbleId, DamagedBlock, SlowLine, fault_name
+from bridgehead.model.runbook import ActionStep
 from bridgehead.recovery.actions.bubble import bubbles_of
+from bridgehead.recovery.actions.milestones import ReachMilestone
 from bridgehead.recovery.drills.runbook import OPEN, drill_runbook
 from bridgehead.runbook import state as st
 
@@ -55,9 +57,13 @@ def play(
 
     A drill that is stopped from outside (the engine's ``stop``) is rolled back at once, and reported as failed.
 
-    Raises BAD_USAGE and BAD_INPUT before anything is made; RUN_STATE for a name that is taken; port errors of the home's disk.
+    Raises:
+        BridgeheadError: BAD_USAGE, BAD_INPUT, RECOVERY_REFUSED beside a recovery that goes on, RUN_STATE for a name that is taken; nothing
+            is made then.
+        PortError: of the home's disk, or of the site's vault.
     """
     home, here = on.home, on.here
+    _refuse_beside_recovery(home)
     prepared = prepare(here.recovery, on.needs, asked, Here(here.connections, here.ports, root_of(home)))
     plan, isolation = prepared.plan, prepared.isolation
     connections = isolation.connections()
@@ -106,6 +112,26 @@ def report(home: Home, record: BubbleRecord, seen: Seen, *, vault: Any) -> Drill
 def name_for(now_s: float) -> BubbleId:
     """The name of a drill that the user did not name."""
     return BubbleId(time.strftime("drill-%Y%m%d-%H%M%S", time.gmtime(now_s)))
+
+
+def _refuse_beside_recovery(home: Home) -> None:
+    """A recovery that goes on needs the site, and the people. Raises RECOVERY_REFUSED."""
+    if home.is_new:
+        return
+    journal = home.journal()
+    for run in journal.runs():
+        last = journal.read(run, after_seq=max(0, journal.head_seq(run) - 1))
+        if not last or isinstance(last[-1].event, ev.RunEnded):
+            continue
+        steps = runs.state_of(home, run, journal=journal).plan.runbook.steps
+        if any(isinstance(step, ActionStep) and step.action == ReachMilestone.name for step in steps):
+            raise BridgeheadError(
+                ErrorCode.RECOVERY_REFUSED,
+                tried="drill",
+                subject=str(run),
+                happened="a recovery goes on, and a drill would take room and attention from it",
+                remedy=f"`bridgehead run explain {run}{home.option}` says how far it is. Drill when it has ended.",
+            )
 
 
 def _empty(home: Home, record: BubbleRecord) -> list[str]:
