@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bridgehead.app import wiring
 from bridgehead.app.home import Home
 from bridgehead.app.notifying import Bell, required_bell
 from bridgehead.app.notifying_runs import RunsTelling, RunTelling, levels_of, opened, tell, with_escalation
+from bridgehead.app.recover import Proposal, Setting, open_proposal
 from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import Person, RunId, ServiceId, SiteId, StepId
 from bridgehead.model import event as ev
 from bridgehead.model.notice import Notice, NoticeKind, NoticeState, Severity
-from bridgehead.model.recovery import Escalation
+from bridgehead.model.recovery import Escalation, Recovery
 from bridgehead.model.runbook import ApprovalStep, GateStep, OnBreach, Runbook, TaskStep
 from bridgehead.recovery.escalation import due, waits
 from bridgehead.runbook import state as st
@@ -158,6 +161,20 @@ def test_a_run_takes_its_own_escalation_with_it(bell: Bell) -> None:
     carried = json.loads(json.dumps(with_escalation(connections, LEVELS)))
     assert levels_of(carried, bell.file) == LEVELS
     assert with_escalation(connections, ()) == connections
+
+
+def test_whoever_looks_at_a_recovery_calls_whom_its_own_file_names(home: Home, bell: Bell) -> None:
+    """The process that opened it may be gone, and its file with it."""
+    connections: dict[str, Any] = {"sites": {}, "services": {}}
+    file = Recovery(name="two", sites=(SiteId("a"), SiteId("b")), workloads=(), escalation=LEVELS)
+    proposal = Proposal(Runbook("failover", (AGREE,)), "", None, {})
+    run = open_proposal(home, Setting(file, connections, wiring.connect(connections)), proposal, name="f", by="ops")
+    journal = home.journal()
+    asked_s = time.time()
+    journal.append(run, [ev.DriverTook(asked_s, 1, "x/1"), ev.StepStarted(asked_s, AGREE.id)], after_seq=1, holder=None)
+    RunsTelling(home, bell, say=print).look(journal, now_s=asked_s + 61)
+    journal.close()
+    assert [one.people for one in told(bell)] == [("ann", "bob"), ("ada",)]
 
 
 def test_the_ledger_notes_each_call_once_whoever_drives(home: Home) -> None:
