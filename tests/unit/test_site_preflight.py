@@ -41,7 +41,7 @@ from bridgehead.vault import Vault
 B = SiteId("site-b")
 PASS, FAIL, UNKNOWN = FindingStatus.PASS, FindingStatus.FAIL, FindingStatus.UNKNOWN
 CALL = Call(stamp=Stamp(RunId("r"), StepId("s"), 1, Epoch(1)), recorded={}, applied={}, earlier={}, since_s=0.0, now_s=0.0)
-PROFILE = 'module() { [ "$2" = avail ] && echo "CUDA/12.4.1(default)" >&2; }\nexport PROJECT=/projects/p1\n'
+PROFILE = 'module() { [ "$2" = avail ] && echo "CUDA/12.4.1(default)" >&2; }\nexport PROJECT=/projects/p1\necho "Welcome to [site-b]"\n'
 
 
 class Bed:
@@ -377,6 +377,23 @@ def test_the_driver_to_ask_for() -> None:
     assert least_driver("12.4.1") == "550.54.14"
     assert least_driver("12.7") == "570.26"
     assert least_driver("14.0") == ""
+
+
+SLURM = """driver: slurm, cluster: b, state: /s, jobs: {lm*: {partition: h200, account: p1, qos: prio, constraint: ndr, nodes: 2,
+      gpus_per_node: 8, gpu_type: h200}}"""
+
+
+def test_what_the_estate_asks_of_slurm_and_what_the_job_names_is_needed_too(bed: Bed) -> None:
+    bed.estate = bed.estate.replace(f"driver: process, directory: {bed.folder}/bj", SLURM)
+    job = 'site-b: {command: [/opt/lm/run, "--data=/d/x"], workdir: /w, env: {CONF: /etc/lm.conf}}'
+    bed.change("recovery.yaml", 'site-b: {command: [bash, -c, "true"]}', job)
+    bed.change("recovery.yaml", "    script: job.sbatch\n", "")
+    needs = bed.needs()
+    assert {(one.kind.value, one.word) for one in needs.needs} == {
+        ("partitions", "h200"), ("accounts", "p1"), ("qos", "prio"), ("constraints", "ndr"), ("gres", "gpu:h200"),
+        ("paths", "/opt/lm/run"), ("paths", "/d/x"), ("paths", "/w"), ("paths", "/etc/lm.conf"),
+    }  # fmt: skip
+    assert (needs.nodes, needs.gpus_per_node, needs.gpus, needs.script) == (2, 8, 16, "")
 
 
 def test_a_move_without_a_mapping_asks_for_nothing(bed: Bed) -> None:

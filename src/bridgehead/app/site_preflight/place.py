@@ -73,7 +73,8 @@ class Place:
             result = self.run([*(how.on_node if on_node else ()), *words], stdin=json.dumps(list(request)).encode(), timeout_s=timeout_s)
             if result.exit_code:
                 return [{"error": result.complaint}] * len(request)
-            answers: list[dict[str, Any]] = json.loads(result.text)
+            # The last line: profiles of login shells greet before.
+            answers: list[dict[str, Any]] = json.loads(result.text.strip().rpartition("\n")[2])
             return answers
         except PortError as error:
             return [{"error": error.happened}] * len(request)
