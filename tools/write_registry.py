@@ -24,6 +24,7 @@ from bridgehead.kernel import shape as sh
 from bridgehead.kernel.phrase import describe
 from bridgehead.kernel.quantity import format_quantity
 from bridgehead.model.finding import Severity
+from bridgehead.model.rebuild import Rebuild
 from bridgehead.model.recovery import Recovery
 from bridgehead.model.site_map import SiteMap
 
@@ -123,6 +124,16 @@ site has no such thing and needs none: an option is left out there, anything els
 longest that fits counts; other words must be equal. Two rows that fit and say different things refuse the word.
 """
 
+REBUILD_HEAD = """\
+# Rebuild files
+
+<!-- Written by `make docs` from src/bridgehead/model/rebuild.py; edit that. -->
+
+A rebuild file says from which images and by which profile each node of a site is [rebuilt](../how-to/rebuild-nodes.md). Values are
+written as in [the runbook language](runbook-language.md#how-values-are-written). A whole one: [examples/rebuild](../../examples/rebuild/rebuild.yaml).
+`bridgehead schema rebuild` prints a JSON Schema for editors.
+"""
+
 RECOVERY_HEAD = """\
 # Recovery files
 
@@ -159,6 +170,7 @@ PORTS = {
     "traffic": "The proxy in front of a service.",
     "metrics": "The counters from which gates judge.",
     "bubbles": "Isolated places for drills: a folder, a view of a vault, a network namespace where that is asked for.",
+    "machines": "Nodes as bare metal, of a [netboot folder](../how-to/rebuild-nodes.md), not of an estate.",
     "notify": "How people are told: a channel of the [notify file](../how-to/be-told-and-answer.md), not of an estate.",
     "serving": "The health report of a service's backends.",
 }
@@ -226,6 +238,11 @@ def site_map_page() -> str:
     lines += ["| check | question | how | decides |", "|---|---|---|---|"]
     lines += [f"| {one.code} | {one.title} | {one.formula} | {'yes' if one.severity is Severity.BLOCKING else 'no'} |" for one in CHECKS]
     return _joined(lines)
+
+
+def rebuild_page() -> str:
+    """The page of rebuild files."""
+    return _joined([REBUILD_HEAD, "## Fields", "", *_struct(Rebuild, "field", at="", shown={})])
 
 
 def _struct(kind: type[msgspec.Struct], what: str, *, at: str, shown: dict[type, str]) -> list[str]:
@@ -324,6 +341,7 @@ def main() -> int:
         REFERENCE / "discovery.md": discovery_page(),
         REFERENCE / "checks.md": checks_page(),
         REFERENCE / "recovery-files.md": recovery_page(),
+        REFERENCE / "rebuild-files.md": rebuild_page(),
         REFERENCE / "site-mapping.md": site_map_page(),
     }
     if "--check" in sys.argv[1:]:
