@@ -44,6 +44,7 @@ class DatabaseHall:
     def __init__(self) -> None:
         self.applications: list[Application] = []
         self.holds: dict[str, WorldHold] = {}
+        self._orphans: list[WorldHold] = []
         self.copies: dict[str, int] = {}
         self.pinned: dict[str, int] = {}
 
@@ -51,10 +52,21 @@ class DatabaseHall:
         """The application that writes there."""
         return next((one for one in self.applications if location in one.databases), None)
 
+    def lose_process(self, now_s: float) -> None:
+        """The process that held is dead or frozen: what it had pinned is gone, and who waited waits until the hold ends by itself."""
+        for application in self.applications:
+            self.written(application, now_s)
+        self._orphans += self.holds.values()
+        self.holds.clear()
+
+    def held(self, now_s: float) -> list[str]:
+        """Where writers wait."""
+        return [hold.location for hold in (*self.holds.values(), *self._orphans) if hold.holds(now_s)]
+
     def written(self, application: Application, now_s: float) -> int:
         """How many transactions it has committed by now."""
         at_s = application.looked_s
-        holds = [hold for hold in self.holds.values() if hold.location in application.databases]
+        holds = [hold for hold in (*self.holds.values(), *self._orphans) if hold.location in application.databases]
         moments = sorted({at_s, now_s, *(at for hold in holds for at in _edges(hold) if at_s < at < now_s)})
         for begin_s, end_s in itertools.pairwise(moments):
             if not any(hold.began_s <= begin_s < _until(hold) for hold in holds):

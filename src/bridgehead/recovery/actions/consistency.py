@@ -66,12 +66,12 @@ class HoldDatabases:
             for one in params.databases[first:] + params.databases[:first]:
                 held[one.id] = self._hold(one, key, params, call, wait_s)
         except Transient as error:
-            drop_all(self._ports, params.databases, key)
+            self._let_all_go(params, key)
             if call.now_s - call.since_s >= PATIENCE_S:
                 raise
             return Pending(AGAIN_S[moment % len(AGAIN_S)], {"waiting_for": "all databases at once", "said": error.happened})
         except PortError:
-            drop_all(self._ports, params.databases, key)
+            self._let_all_go(params, key)
             raise
         if not all(one.pinned for one in held.values()):
             return Pending(QUICK_POLL_S, {"waiting_for": "copies that are made while writers wait"})
@@ -81,12 +81,16 @@ class HoldDatabases:
         released = {one.id: self._ports.database(one.engine).release(one, key=key) for one in params.databases}
         torn = sorted(name for name, one in released.items() if not one.intact)
         if torn:
-            drop_all(self._ports, params.databases, key)
+            self._let_all_go(params, key)
             happened = "it went on before all databases were held, because the hold had ended or its connection was lost"
             raise Transient(happened, tried="hold databases", subject=", ".join(torn), remedy="A larger 'pause' gives it more time.")
         pause_s = max(one.held_s for one in released.values())
         databases = {name: one.evidence for name, one in held.items()}
         return Done({"key": key, "databases": databases, "pause_s": pause_s, "pinned_s": call.now_s})
+
+    def _let_all_go(self, params: HoldDatabasesParams, key: HoldKey) -> None:
+        with suppress(PortError):  # it ends by itself, and why we let go says more
+            drop_all(self._ports, params.databases, key)
 
     def _hold(self, one: Database, key: HoldKey, params: HoldDatabasesParams, call: Call, wait_s: float) -> Held:
         driver, folder = self._ports.database(one.engine), f"{params.folder}/{call.stamp.run}"
@@ -262,10 +266,15 @@ class KeepPoint:
 
 
 def drop_all(ports: Switchboard, databases: Sequence[Database], key: HoldKey) -> None:
-    """Let go of all of them, also when one of them cannot be reached: a hold ends by itself."""
+    """Let go of all of them. Raises the first error after it was tried with each."""
+    first: PortError | None = None
     for one in databases:
-        with suppress(PortError):
+        try:
             ports.database(one.engine).drop(one, key=key)
+        except PortError as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def _key(call: Call) -> HoldKey:
