@@ -139,9 +139,9 @@ def _in_shell(kind: Callable[..., Any], site: SiteId, options: Any) -> Any:
 
 
 def _kubernetes_jobs() -> Driver:
-    from bridgehead.drivers.kubernetes import KubernetesOptions, KubernetesScheduler
+    from bridgehead.drivers.kubernetes import KubernetesAdmission, KubernetesOptions, KubernetesScheduler
 
-    return Driver(KubernetesOptions, KubernetesScheduler)
+    return Driver(KubernetesOptions, KubernetesScheduler, admission=KubernetesAdmission)
 
 
 def _files() -> Driver:

@@ -164,7 +164,12 @@ class FakeCluster:
 
     def _list(self, kind: str, space: str, query: dict[str, str]) -> Object:
         labels = dict(one.split("=", 1) for one in query.get("labelSelector", "").split(",") if one)
-        found = self.store.all(kind, space if KINDS[kind].namespaced else None, labels)
+        found = self.store.all(kind, space or None, labels)
+        if "fieldSelector" in query:
+            field, _, value = query["fieldSelector"].partition("=")
+            if (kind, field) != ("Pod", "spec.nodeName"):
+                raise Refused(400, "BadRequest", f"field label not supported: {field}")
+            found = [one for one in found if one["spec"].get("nodeName") == value]
         begin = 0
         if "continue" in query:
             version, _, place = query["continue"].partition(":")
@@ -203,7 +208,7 @@ def _place(path: str) -> tuple[str, str, str, str] | None:
             continue
         rest = path.removeprefix(f"{kind.root}/").split("/")
         space = ""
-        if kind.namespaced:
+        if kind.namespaced and rest != [kind.plural]:
             if len(rest) < 3 or rest[0] != "namespaces":
                 continue
             space, rest = rest[1], rest[2:]

@@ -36,6 +36,8 @@ JOBS: Final = Resource("batch", "v1", "jobs")
 PODS: Final = Resource("", "v1", "pods")
 NODES: Final = Resource("", "v1", "nodes", namespaced=False)
 SECRETS: Final = Resource("", "v1", "secrets")
+EVERYWHERE: Final = Resource("", "v1", "pods", namespaced=False)
+"""Pods of all namespaces."""
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments")
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 
@@ -91,9 +93,32 @@ class KubeApi:
     def all(self, resource: Resource, *, labels: Mapping[str, str], tried: str) -> list[Object]:
         """Every object with these labels, from the quorum and not from a cache. A list that expired between two pages is read anew."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        return self._whole(resource, {"labelSelector": selector} if selector else {}, tried)
+
+    def on_node(self, node: str, *, tried: str) -> list[Object]:
+        """Every pod of a node, of whichever namespace."""
+        return self._whole(EVERYWHERE, {"fieldSelector": f"spec.nodeName={node}"}, tried)
+
+    def evict(self, pod: Object, *, tried: str) -> None:
+        """Ask for the end of exactly this pod, of whichever namespace. Raises Transient when a budget of disruption needs it for now."""
+        meta = pod["metadata"]
+        named = {"name": meta["name"], "namespace": meta["namespace"]}
+        document = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": named,
+            "deleteOptions": {"preconditions": {"uid": meta["uid"]}},
+        }
+        path = f"/api/v1/namespaces/{quote(meta['namespace'], safe='')}/pods/{quote(meta['name'], safe='')}/eviction"
+        try:
+            self._ask("POST", path, tried=tried, document=document, changes=True)
+        except (NotFound, Stale):
+            return
+
+    def _whole(self, resource: Resource, chosen: dict[str, str], tried: str) -> list[Object]:
         for _ in range(3):
             try:
-                return self._pages(resource, selector, tried)
+                return self._pages(resource, chosen, tried)
             except _Expired:
                 continue
         raise Transient("the list changes faster than it can be read", tried=tried, subject=self._where(resource, ""))
@@ -129,22 +154,11 @@ class KubeApi:
         except (NotFound, Stale):
             return
 
-    def create_under(self, resource: Resource, name: str, part: str, document: Object, *, tried: str) -> Object:
-        """A request to a part of an object, as an eviction."""
-        return self._ask("POST", f"{self._path(resource, name, tried)}/{part}", tried=tried, document=document, changes=True)
-
-    def patch_under(self, resource: Resource, seen: Object, part: str, change: Object, *, tried: str) -> Object:
-        """As ``patch``, for a part of the object, as its scale."""
-        meta = seen["metadata"]
-        change = {**change, "metadata": {"resourceVersion": meta["resourceVersion"]}}
-        path = f"{self._path(resource, meta['name'], tried)}/{part}"
-        return self._ask("PATCH", path, tried=tried, document=change, changes=True, kind=_MERGE)
-
-    def _pages(self, resource: Resource, selector: str, tried: str) -> list[Object]:
+    def _pages(self, resource: Resource, chosen: dict[str, str], tried: str) -> list[Object]:
         found: list[Object] = []
         more = ""
         while True:
-            query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {}) | ({"continue": more} if more else {})
+            query = {"limit": str(_PAGE)} | chosen | ({"continue": more} if more else {})
             page = self._ask("GET", f"{self._path(resource, '', tried)}?{urlencode(query)}", tried=tried)
             if not isinstance(page.get("items"), list):
                 # An answer without a list is not an empty list.

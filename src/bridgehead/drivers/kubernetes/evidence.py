@@ -104,7 +104,7 @@ class Evidence:
             return execution.ended[execution.restarts]
         if job is not None and job.finished:
             return Ended(0 if job.succeeded else _code(pods), job.ended_s, "job")
-        if job is not None and job.surely_suspended(pods_seen=len(execution.pods), now_s=self._now()):
+        if job is not None and job.asked and job.surely_suspended(pods_seen=len(execution.pods), now_s=self._now()):
             return Ended(_code_of_all(execution, pods), _latest(pods) or job.ended_s, "suspended")
         if (
             (job is None or job.deleted)

@@ -23,6 +23,7 @@ class PodView:
         self._status = document.get("status") or {}
         self.name: str = document["metadata"]["name"]
         self.uid: str = document["metadata"]["uid"]
+        self.owners: set[str] = {one["kind"] for one in document["metadata"].get("ownerReferences") or []}
         self.finalizers: list[str] = document["metadata"].get("finalizers") or []
         self.node: str = (document.get("spec") or {}).get("nodeName") or ""
 
@@ -112,6 +113,11 @@ class JobView:
     def released(self) -> bool:
         """It was let go once."""
         return RELEASED in self._notes or not self.token
+
+    @property
+    def grace_s(self) -> float:
+        """From SIGTERM to SIGKILL of its pods."""
+        return float(self._spec["template"]["spec"].get("terminationGracePeriodSeconds", 30))
 
     @property
     def asked(self) -> bool:

@@ -18,6 +18,13 @@ class OnDisruption(enum.Enum):
     RESTART = "restart"
 
 
+class OnDrain(enum.Enum):
+    """What a drain of nodes does with their pods that never end by themselves: those of no Job, and of no DaemonSet."""
+
+    LEAVE = "leave"
+    EVICT = "evict"
+
+
 class PodRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the jobs whose names match ask of Kubernetes. A template, an image, or both must be given.
 
@@ -64,6 +71,7 @@ class KubernetesOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         jobs: pattern of names (as ``train-*``) to what such jobs ask for; the first that matches counts.
         deployments: jobs, by name, that are Deployments.
         env: given to every job; it stands in the pod for everybody to read.
+        on_drain: ``leave`` lets services stay on drained nodes; ``evict`` asks them away, as far as budgets of disruption allow.
     """
 
     login: KubeLogin = KubeLogin()
@@ -71,6 +79,7 @@ class KubernetesOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     jobs: dict[str, PodRequest] = {}
     deployments: dict[JobName, DeploymentRequest] = {}
     env: dict[str, str] = {}
+    on_drain: OnDrain = OnDrain.LEAVE
 
     def request(self, name: JobName) -> PodRequest | None:
         """What a job of this name asks for; None when no pattern matches."""
