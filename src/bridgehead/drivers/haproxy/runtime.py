@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import socket
+import time
 from collections.abc import Mapping, Sequence
 
 from bridgehead.drivers.haproxy.options import HaproxyOptions
@@ -13,6 +14,7 @@ from bridgehead.kernel.ids import ServiceId, SiteId
 _NOT_SERVING = 0x01 | 0x02 | 0x08 | 0x10 | 0x20 | 0x40
 """Bits of srv_admin_state: maintenance (forced 0x01, inherited 0x02, by name resolution 0x20 and 0x40), drain (0x08, 0x10)."""
 
+_MOST_BYTES = 16 * 1024 * 1024
 _CHECK = "Check that haproxy runs and its socket may be used."
 
 
@@ -59,15 +61,24 @@ class Runtime:
         Raises NotFound when haproxy has no such backend section, Transient when it does not answer.
         """
         tried = "read the weights in force"
-        lines = self._ask(f"{self._prefix}show servers state {service}", tried=tried).strip().splitlines()
+        answer = self._ask(f"{self._prefix}show servers state {service}", tried=tried)
+        lines = answer.strip().splitlines()
         if len(lines) < 2 or not lines[1].startswith("# "):
             happened, subject = " ".join(lines), f"{service} at {self._path}"
             if "find backend" in happened:
                 raise NotFound(happened, tried=tried, subject=subject, remedy="Check haproxy's configuration.")
             raise Transient(happened or "empty answer", tried=tried, subject=subject, remedy=_CHECK)
         names = lines[1].removeprefix("# ").split()
-        rows = [dict(zip(names, line.split(), strict=False)) for line in lines[2:] if line.strip()]
-        return {SiteId(row["srv_name"]): 0 if int(row["srv_admin_state"]) & _NOT_SERVING else int(row["srv_uweight"]) for row in rows}
+        try:
+            if not answer.endswith("\n"):
+                raise ValueError("its last line is cut off")
+            rows = [dict(zip(names, line.split(), strict=True)) for line in lines[2:] if line.strip()]
+            return {SiteId(row["srv_name"]): 0 if int(row["srv_admin_state"]) & _NOT_SERVING else int(row["srv_uweight"]) for row in rows}
+        except (KeyError, ValueError) as error:
+            # A part of a table is not the table: a server that is left out would count as absent.
+            raise Transient(
+                f"its table cannot be read ({error})", tried=tried, subject=f"{service} at {self._path}", remedy=_CHECK
+            ) from error
 
     def sessions_open(self, service: ServiceId, site: SiteId) -> int:
         """Requests and streams open at the server, with those that a reload left in old workers if there is a master socket.
@@ -88,7 +99,10 @@ class Runtime:
         answer = self._ask(f"{prefix}show stat", tried="count open requests").strip()
         if answer.startswith("# "):
             for row in csv.DictReader(answer.removeprefix("# ").splitlines()):
-                if row["pxname"] == service and row["svname"] == site:
+                if row.get("pxname") == service and row.get("svname") == site:
+                    if not (row.get("scur") or "").isdigit():
+                        subject = f"{service} at {site}"
+                        raise Transient("its table cannot be read", tried="count open requests", subject=subject, remedy=_CHECK)
                     return int(row["scur"])
         return None
 
@@ -114,9 +128,12 @@ class Runtime:
                 connection.sendall(line.encode("ascii") + b"\n")
                 # The master answers and then waits for the next line unless it sees the end of ours.
                 connection.shutdown(socket.SHUT_WR)
-                parts = []
+                parts, size_bytes, until_s = [], 0, time.monotonic() + self._timeout_s
                 while part := connection.recv(65536):
                     parts.append(part)
+                    size_bytes += len(part)
+                    if size_bytes > _MOST_BYTES or time.monotonic() > until_s:
+                        raise TimeoutError  # it would go on for ever
         except OSError as error:
             happened = "no answer in time" if isinstance(error, TimeoutError) else f"no answer ({error})"
             if sent and changes:
