@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +15,7 @@ from bridgehead.model.snapshot import Snapshot
 from bridgehead.vault.catalog import Catalog
 from bridgehead.vault.crypt.signing import copy_signature
 from bridgehead.vault.layout import pack_key, snapshot_name
-from bridgehead.vault.memory import memory_bytes
+from bridgehead.vault.memory import PROCESS_BYTES, Budget, memory_bytes
 from bridgehead.vault.objects import WORKERS, Objects, parallel, refuse
 from bridgehead.vault.packs import Pack
 from bridgehead.vault.records import damaged
@@ -131,27 +132,39 @@ def _send(snapshot: Snapshot, missing: list[Pack], source: Objects, target: Obje
     """Several workers take the next pack until the time is up; the first sends at least one, so that every call gets ahead."""
     waiting = iter(missing)
     lock = threading.Lock()
+    largest_bytes = max((pack.size_bytes for pack in missing), default=0)
+    room = _room(memory_bytes())
     deadline_s = pace.monotonic_s() + pace.budget_s
     sent: set[str] = set()
 
     def work(worker: int) -> None:
         taken = 0
-        while (worker == 0 and taken == 0) or pace.monotonic_s() < deadline_s:
-            with lock:
-                pack = next(waiting, None)
-            if pack is None:
-                break
-            if not target.adopt_pack(pack) and target.put_pack(pack, _whole(pack, snapshot, source)):
-                pace.written(pack.size_bytes)
+        while True:
+            with room.hold(largest_bytes):
+                if (worker or taken) and pace.monotonic_s() >= deadline_s:
+                    break
+                with lock:
+                    pack = next(waiting, None)
+                if pack is None:
+                    break
+                if not target.adopt_pack(pack) and target.put_pack(pack, _whole(pack, snapshot, source)):
+                    pace.written(pack.size_bytes)
             with lock:
                 sent.add(pack.id)
             taken += 1
 
-    workers = max(1, min(WORKERS, len(missing), memory_bytes() // 6 // max((pack.size_bytes for pack in missing), default=1)))
+    workers = max(1, min(WORKERS, len(missing), memory_bytes() // 6 // max(1, largest_bytes)))
     parallel(work, range(workers))  # when it breaks off, what arrived is adopted by the next slice
     if sent:
         pace.written(target.index.add(pack for pack in missing if pack.id in sent))
     return [pack for pack in missing if pack.id not in sent]
+
+
+@cache
+def _room(total_bytes: int) -> Budget:
+    """For the packs that all replications of this process have under way together, however many streams there are: half of what
+    the budget leaves, because a pack is there twice while it is received."""
+    return Budget((total_bytes - PROCESS_BYTES) // 2)
 
 
 def _whole(pack: Pack, snapshot: Snapshot, source: Objects) -> bytes:
