@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from bridgehead.app.drills.history import DueLine, History
 from bridgehead.app.drills.reports import folder_of, logs_of
-from bridgehead.app.drills.result import DrillResult, Measured
+from bridgehead.app.drills.result import DrillResult, Measured, seconds_text
 from bridgehead.cli.vault_display import clean, clock, print_columns
-from bridgehead.kernel.quantity import format_quantity
-from bridgehead.kernel.units import Dimension
 
 if TYPE_CHECKING:
     from bridgehead.app.home import Home
@@ -75,4 +73,4 @@ def _pair(one: Measured) -> tuple[str, str]:
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None else format_quantity(round(value, 1 if value < 600 else 0), Dimension.DURATION)
+    return "-" if value is None else seconds_text(value)

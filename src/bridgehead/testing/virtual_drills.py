@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bridgehead.kernel.ids import JobName, RunId, ServiceId, SiteId, WorkloadId
 from bridgehead.kernel.streams import stream
-from bridgehead.model.bubble import Bubble, BubbleFault, BubbleId, DamagedBlock, DeadNode, SlowLine
+from bridgehead.model.bubble import Bubble, BubbleFault, BubbleId, DamagedBlock, DeadNode, KillRestore, SiteDown, SlowLine
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.runbook import Runbook
 from bridgehead.ports.scheduler import JobSpec
@@ -18,21 +18,21 @@ from bridgehead.testing.virtual_lab import ActionsOf, Finished, VirtualLab
 
 SITE, BUBBLE = SiteId("site-b"), SiteId("bubble")
 TRAIN, MODEL, CHAT = WorkloadId("train"), WorkloadId("model"), ServiceId("chat")
-TRAINER, DRILL_TRAINER = JobName("train"), JobName("drill-train")
-SERVER, DRILL_SERVER = JobName("chat"), JobName("drill-chat")
+TRAINER, DRILL_TRAINERS = JobName("train"), (JobName("drill-train"), JobName("drill2-train"))
+SERVER, DRILL_SERVERS = JobName("chat"), (JobName("drill-chat"), JobName("drill2-chat"))
 STANDBY = {"BRIDGEHEAD_STANDBY": "1"}
 
 
 def blueprint() -> Blueprint:
     """A site that works, and an empty one that is the bubble's."""
     trainer = TrainerPlan(SITE, TRAINER, TRAIN, running=True, save_every_steps=50, first_step=100)
-    in_bubble = TrainerPlan(BUBBLE, DRILL_TRAINER, TRAIN, running=False)
+    in_bubble = [TrainerPlan(BUBBLE, job, TRAIN, running=False) for job in DRILL_TRAINERS]
     backend = BackendPlan(SITE, SERVER, CHAT, running=True)
-    beside = BackendPlan(BUBBLE, DRILL_SERVER, CHAT, running=False)
+    beside = [BackendPlan(BUBBLE, job, CHAT, running=False) for job in DRILL_SERVERS]
     return Blueprint(
         sites=(SITE, BUBBLE),
-        trainers=(trainer, in_bubble),
-        backends=(backend, beside),
+        trainers=(trainer, *in_bubble),
+        backends=(backend, *beside),
         services=(ServicePlan(CHAT, {SITE: 100, BUBBLE: 0}),),
         stored=(StoredPlan(SITE, MODEL, 1), StoredPlan(SITE, MODEL, 2), StoredPlan(SITE, TRAIN, 50), StoredPlan(SITE, TRAIN, 100)),
     )
@@ -41,27 +41,14 @@ def blueprint() -> Blueprint:
 def drill_of(number: int) -> Runbook:
     """The drill of that number: its faults are drawn from it."""
     dice = stream(number, "drill")
-    possible: tuple[BubbleFault, ...] = (SlowLine(dice.uniform(1e8, 1e10)), DamagedBlock(TRAIN), DamagedBlock(MODEL), DeadNode(TRAIN))
-    faults = tuple(fault for fault in (*possible, DeadNode(MODEL)) if dice.random() < 0.4)
-    bubble = Bubble(BubbleId(f"drill-{number}"), BUBBLE, SITE, (DRILL_TRAINER, DRILL_SERVER), faults)
-    training = DrillCase(
-        TRAIN,
-        WorkloadKind.TRAINING,
-        JobSpec(name=DRILL_TRAINER, command=("train",), env=STANDBY),
-        TRAIN,
-        priority=1,
-        rpo=Target(60),
-        rto=Target(600),
-    )
-    chat = DrillCase(
-        MODEL,
-        WorkloadKind.INFERENCE,
-        JobSpec(name=DRILL_SERVER, command=("serve",)),
-        MODEL,
-        service=CHAT,
-        rpo=Target(86_400),
-        rto=Target(900),
-    )
+    possible: list[BubbleFault] = [SlowLine(dice.uniform(1e8, 1e10)), DamagedBlock(TRAIN), DamagedBlock(MODEL), SiteDown()]
+    possible += [dice.choice((DeadNode(workload), KillRestore(workload))) for workload in (TRAIN, MODEL)]
+    faults = tuple(fault for fault in possible if dice.random() < 0.4)
+    bubble = Bubble(BubbleId(f"drill-{number}"), BUBBLE, SITE, (*DRILL_TRAINERS, *DRILL_SERVERS), faults)
+    trainers = [JobSpec(name=name, command=("train",), env=STANDBY) for name in DRILL_TRAINERS]
+    servers = [JobSpec(name=name, command=("serve",)) for name in DRILL_SERVERS]
+    training = DrillCase(TRAIN, WorkloadKind.TRAINING, trainers[0], TRAIN, priority=1, rpo=Target(60), rto=Target(600), again=trainers[1])
+    chat = DrillCase(MODEL, WorkloadKind.INFERENCE, servers[0], MODEL, service=CHAT, rpo=Target(86_400), rto=Target(900), again=servers[1])
     return drill_runbook(DrillPlan(f"drill-{number}", bubble, (training, chat)))
 
 

@@ -10,10 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bridgehead.app.demo.report import svg
-from bridgehead.app.drills.result import DrillResult, DrillVerdict, Measured, StepTime
+from bridgehead.app.drills.result import DrillResult, DrillVerdict, Measured, StepTime, seconds_text
 from bridgehead.kernel.moment import format_moment
-from bridgehead.kernel.quantity import format_quantity
-from bridgehead.kernel.units import Dimension
 
 _HERE: Final = Path(__file__).parent
 _STYLES: Final = _HERE.parent / "demo" / "report"
@@ -47,18 +45,13 @@ def render(results: Sequence[DrillResult], *, key_id: str, sha256: str, file: st
         earlier=results[-_SHOWN:][::-1],
         hidden=max(0, len(results) - _SHOWN),
         moment=lambda at_s: format_moment(float(int(at_s))),
-        seconds=seconds,
+        seconds=_seconds,
         timeline=timeline(result),
         trends=[trend(results, case.workload) for case in result.cases],
         key_id=key_id,
         sha256=sha256,
         file=file,
     )
-
-
-def seconds(value: float | None) -> str:
-    """'12.4 s'; a dash for what is not known."""
-    return "–" if value is None else format_quantity(round(value, 2 if value < 10 else 1 if value < 600 else 0), Dimension.DURATION)
 
 
 def timeline(result: DrillResult) -> Markup:
@@ -73,7 +66,7 @@ def timeline(result: DrillResult) -> Markup:
     for number in range(5):
         x = _NAMES + number * span_s / 4 * scale
         drawn.append(svg.line((x, 0), (x, height - 24), class_="grid"))
-        drawn.append(svg.text((x, height - 8), seconds(number * span_s / 4), class_="label", anchor="middle"))
+        drawn.append(svg.text((x, height - 8), _seconds(number * span_s / 4), class_="label", anchor="middle"))
     for number, step in enumerate(result.steps):
         drawn += _bar(step, number * _ROW, begin_s=begin_s, scale=scale)
     return svg.picture("timeline", _WIDTH, height, drawn, title="Steps of the drill", description="When each step began and ended.")
@@ -94,7 +87,7 @@ def trend(results: Sequence[DrillResult], workload: str) -> dict[str, Any]:
 
 def _bar(step: StepTime, y: float, *, begin_s: float, scale: float) -> list[Markup]:
     x, width = _NAMES + (step.began_s - begin_s) * scale, max(2.0, (step.ended_s - step.began_s) * scale)
-    took = seconds(step.ended_s - step.began_s)
+    took = _seconds(step.ended_s - step.began_s)
     look = (
         "step-failed"
         if step.failed
@@ -123,10 +116,10 @@ def _columns(name: str, what: str, points: Sequence[tuple[DrillResult, Measured,
     drawn: list[Markup] = [svg.line((50, base), (width, base), class_="axis")]
     for share in (0.5, 1.0):
         y = base - share * 100
-        drawn += [svg.line((50, y), (width, y), class_="grid"), svg.text((44, y + 4), seconds(top * share), class_="label", anchor="end")]
+        drawn += [svg.line((50, y), (width, y), class_="grid"), svg.text((44, y + 4), _seconds(top * share), class_="label", anchor="end")]
     for number, (result, one, recovered) in enumerate(points):
         x = 54 + number * step
-        title = f"{result.drill}, {format_moment(float(int(result.began_s)))}: {seconds(one.measured_s)}"
+        title = f"{result.drill}, {format_moment(float(int(result.began_s)))}: {_seconds(one.measured_s)}"
         if one.measured_s is None:
             drawn.append(svg.mark((x + step / 2 - 2, base - 8), good=None if recovered else False, radius=6, title=title))
             continue
@@ -135,6 +128,10 @@ def _columns(name: str, what: str, points: Sequence[tuple[DrillResult, Measured,
     if objective_s is not None and near:
         y = base - objective_s / top * 100
         drawn.append(svg.line((50, y), (width, y), class_="objective"))
-    text = f"{what}; objective {seconds(objective_s)}" if objective_s is not None else f"{what}; nobody has set an objective"
+    text = f"{what}; objective {_seconds(objective_s)}" if objective_s is not None else f"{what}; nobody has set an objective"
     drawn.append(svg.text((50, height - 8), text, class_="label"))
     return svg.picture(name, width, height, drawn, title=f"{what} over the drills", description=text)
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else seconds_text(value)

@@ -7,6 +7,8 @@ import enum
 import msgspec
 
 from bridgehead.kernel.ids import RunId, SiteId, WorkloadId
+from bridgehead.kernel.quantity import format_quantity
+from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.recovery.drills.runbook import Target
 from bridgehead.recovery.loss import Loss
@@ -25,6 +27,11 @@ class DrillVerdict(enum.StrEnum):
     """It was ended from outside before it came to a verdict: it says nothing of the recovery."""
     NOT_APPROVED = "not-approved"
     """Refused, or nobody answered in time."""
+
+
+def seconds_text(value: float) -> str:
+    """'12.4 s', '350 ms', '1 h 2 min': three digits of what is short."""
+    return format_quantity(float(f"{value:.3g}") if abs(value) < 1000 else round(value), Dimension.DURATION)
 
 
 class Measured(msgspec.Struct, frozen=True):
