@@ -39,7 +39,8 @@ An estate names a driver for each connection: `scheduler`, `training` and `vault
 ([estate files](estate-files.md#connections)). Beside `driver` stand its options. An option without default must be given. Paths are best
 absolute: a relative one is looked up from the folder of whichever process drives the run.
 
-What the two proxies do at weight 0, on a reload and with cookies is on a [page of its own](traffic-drivers.md). How to add one:
+What the two proxies do at weight 0, on a reload and with cookies is on a [page of its own](traffic-drivers.md), and so is what the
+[Kubernetes](kubernetes-driver.md) drivers do, need, and have not met. How to add one:
 [write a driver](../how-to/write-a-driver.md). The shared journal (PostgreSQL) and the server of secrets (OpenBao) are no
 connections of an estate: machines name them, [here](../how-to/run-several-controllers.md) and [here](../how-to/use-openbao.md).
 """
