@@ -14,6 +14,8 @@ from bridgehead.model import event as ev
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import Approvers, Protected, Recovery, SiteJob
 from bridgehead.model.runbook import ActionStep, ApprovalStep
+from bridgehead.model.site_map import SiteLook
+from bridgehead.model.site_needs import SiteNeeds
 from bridgehead.model.snapshot import SnapshotInfo
 from bridgehead.ports.scheduler import JobSpec
 from bridgehead.ports.training import TrainerState, TrainingProgress
@@ -243,3 +245,14 @@ def test_counters_that_begin_again_hide_no_errors() -> None:
     held = ramp.apply(params, call(world, recorded=before.evidence))
     assert isinstance(held, Pending)
     assert "were errors" in held.progress["held_by"]
+
+
+def test_R14_what_a_move_needs_is_proved_before_anything_is_copied_or_stopped() -> None:
+    train = work(WorkloadKind.TRAINING, "lm")
+    needs = SiteNeeds(workload="lm", source="a", target="b", look=SiteLook("b"))
+    plan = Recovery("r", ("a", "b"), (train,), witness="w", mapping="policy.yaml")
+    book = move_runbook(Move("m", plan, "a", "b", (Case(train, "a", "b"),), 0.0, needs=(needs,)))
+    steps = {step.id: step for step in book.steps}
+    assert steps["preflight-lm"].needs == ()
+    for step in book.steps:
+        assert step.id == "preflight-lm" or "preflight-lm" in _before(steps, step.id), step.id

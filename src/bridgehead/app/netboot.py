@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 from bridgehead.app import runs
 from bridgehead.app.home import Home
 from bridgehead.app.runbook_files import read_text
-from bridgehead.drivers.netboot import NetbootFolder
+from bridgehead.drivers.netboot import NetbootFolder, NetbootServer
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import Person, RunId
 from bridgehead.kernel.phrase import nearest
@@ -79,6 +79,11 @@ def propose(folder: Path, names: Sequence[str], approvers: Sequence[str]) -> tup
 def open_run(home: Home, runbook: Runbook, connections: dict[str, Any], *, name: str | None, by: str) -> RunId:
     """Open the run. Raises as ``runs.start``."""
     return runs.start(home, runbook, connections, name=name or runs.name_for(runbook, now_s=time.time()), by=by)
+
+
+def serving(folder: Path, images: Path, *, host: str, port: int, say: Callable[[str], None]) -> NetbootServer:
+    """The server of a netboot folder. Raises as ``NetbootServer``."""
+    return NetbootServer(NetbootFolder(folder), images, host=host, port=port, say=say)
 
 
 def lines(folder: Path) -> list[NodeLine]:

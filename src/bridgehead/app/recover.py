@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from bridgehead.kernel.ids import Person, RunId, SiteId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.recovery import Recovery
 from bridgehead.model.runbook import ActionStep, Runbook
+from bridgehead.model.site_needs import SiteNeeds
 from bridgehead.recovery.failover import Failover, failover_runbook
 from bridgehead.recovery.loss import Losses
 from bridgehead.recovery.moving import Move, move_runbook
@@ -35,11 +37,16 @@ SPARE_WORKERS = 8
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a verb works on: the recovery file, the estate's connections, and both connected."""
+    """What a verb works on: the recovery file, the estate's connections, and both connected.
+
+    Attributes:
+        needs: what workloads need at a target, where the recovery file names a mapping.
+    """
 
     recovery: Recovery
     connections: dict[str, Any]
     ports: Switchboard
+    needs: Callable[[Iterable[WorkloadId], SiteId], tuple[SiteNeeds, ...]] = lambda workloads, target: ()
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -59,11 +66,12 @@ class Proposal(msgspec.Struct, frozen=True):
 def setting(recovery: Path, estate: Path) -> Setting:
     """Read both files and connect. Raises BAD_INPUT with every fault."""
     from bridgehead.app import estate_files, preflight, recovery_files, wiring
+    from bridgehead.app.site_preflight.needs import needs_of_move
 
     found = estate_files.load_estate(estate)
     file = recovery_files.load_recovery(recovery, estate=found)
     connections = preflight.rooted(found.connections())
-    return Setting(file, connections, wiring.connect(connections))
+    return Setting(file, connections, wiring.connect(connections), partial(needs_of_move, recovery, found))
 
 
 def propose_failover(
@@ -98,14 +106,23 @@ def propose_move(here: Setting, source: SiteId, *, only: Sequence[WorkloadId] = 
     seen = look(here.ports, here.recovery, site=source, only=only)
     _refuse_nothing(seen, source)
     target = _one_target(here, seen, source)
-    plan = Move(_name("move", here, source), here.recovery, source, target, seen.cases, time.time())
+    plan = Move(_name("move", here, source), here.recovery, source, target, seen.cases, time.time(), needs=_needs(here, seen, target))
     return Proposal(move_runbook(plan), plan.radius, None, seen.left_out)
 
 
 def propose_failback(here: Setting, home_site: SiteId, *, only: Sequence[WorkloadId] = ()) -> Proposal:
     """What a failback to ``home_site`` would do: everything that is at home there and runs elsewhere goes back, losing nothing."""
     seen, source = _away(here, home_site, only, verb="fail back")
-    plan = Move(_name("failback", here, home_site), here.recovery, source, home_site, seen.cases, time.time(), returned=True)
+    plan = Move(
+        _name("failback", here, home_site),
+        here.recovery,
+        source,
+        home_site,
+        seen.cases,
+        time.time(),
+        returned=True,
+        needs=_needs(here, seen, home_site),
+    )
     text = f"{plan.radius} Before that, {home_site} is closed for old writers, its zombies are ended, and only the difference is copied."
     return Proposal(move_runbook(plan), text, None, seen.left_out)
 
@@ -183,6 +200,10 @@ def outcome(home: Home, run: RunId, *, stated: Losses | None = None) -> Recovery
     """What came of a run so far. Raises RUN_NOT_FOUND."""
     entries = runs.entries_of(home, run)
     return outcome_of(runs.state_of(home, run), head=entries[-1].hash, stated=stated)
+
+
+def _needs(here: Setting, seen: Seen, target: SiteId) -> tuple[SiteNeeds, ...]:
+    return here.needs([case.id for case in seen.cases], target)
 
 
 def _away(here: Setting, home_site: SiteId, only: Sequence[WorkloadId], *, verb: str) -> tuple[Seen, SiteId]:

@@ -51,12 +51,12 @@ def serve(*, images: Path, directory: FolderOption = Path("netboot"), host: str 
         host: address to listen at; everything is plain HTTP, so let it be one of the provisioning network.
         port: 0 takes a free one.
     """
-    from bridgehead.drivers.netboot import NetbootFolder, NetbootServer
+    from bridgehead.app import netboot
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with NetbootServer(NetbootFolder(directory), images, host=host, port=port, say=lambda text: print(text, flush=True)) as server:
+    with netboot.serving(directory, images, host=host, port=port, say=lambda text: print(text, flush=True)) as server:
         print(f"serves {directory} at {host}:{server.port}", flush=True)
         stop.wait()
     return ExitCode.DONE

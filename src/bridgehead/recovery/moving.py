@@ -15,8 +15,10 @@ from bridgehead.kernel.ids import SiteId, StepId
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import Recovery
 from bridgehead.model.runbook import Criterion, GateStep, OnFailure, Runbook, Step
+from bridgehead.model.site_needs import SiteNeeds
 from bridgehead.recovery.actions.jobs import StopJob, StopJobParams
 from bridgehead.recovery.actions.milestones import Milestone, MilestoneParams, ProbeParams, ProbeReplication, ReachMilestone
+from bridgehead.recovery.actions.preflight import preflight_steps
 from bridgehead.recovery.actions.ramping import RampParams, RampTraffic
 from bridgehead.recovery.actions.replication import Precopy, PrecopyParams, Replicate, ReplicateParams
 from bridgehead.recovery.actions.running import EnsureJob, EnsureParams
@@ -40,6 +42,7 @@ class Move(msgspec.Struct, frozen=True):
         since_s: when it was begun; milestones count from there.
         returned: the target was lost before: it is closed, cleaned and seeded first (failback).
         canary: how gates judge services that have counters.
+        needs: what must be at the target before anything is stopped; empty where no mapping says.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Move(msgspec.Struct, frozen=True):
     since_s: float
     returned: bool = False
     canary: CanaryRules = CanaryRules()
+    needs: tuple[SiteNeeds, ...] = ()
 
     @property
     def radius(self) -> str:
@@ -75,6 +79,9 @@ def move_runbook(plan: Move) -> Runbook:
         first = protection(careful, plan.target, before, after=[], confirmed=None, since_s=plan.since_s)[:-1]
         steps += first
         begin = [step.id for step in first]
+    proved = preflight_steps(maker, plan.needs, after=begin)
+    steps += proved
+    begin += [step.id for step in proved]
     order = ordered(case.workload for case in plan.cases)
     by_name = {case.id: case for case in plan.cases}
     warm: list[StepId] = []
