@@ -8,13 +8,13 @@ import pytest
 from bridgehead.app import wiring
 from bridgehead.model import event as ev
 from bridgehead.recovery.actions.losing import ConfirmLoss
-from bridgehead.recovery.actions.takeover import TakeOver
 from bridgehead.recovery.moving import Move, move_runbook
 from bridgehead.runbook import state as st
 from bridgehead.simulate import faults as ft
 from bridgehead.simulate.timeline import START_S
 from bridgehead.testing import virtual_failover
 from bridgehead.testing.fault_verdicts import verdict_of
+from bridgehead.testing.planted import asks_one, fences_nothing
 from bridgehead.testing.virtual_failover import (
     BACKENDS,
     CHAT,
@@ -129,23 +129,18 @@ def test_J05_without_a_majority_nothing_is_promoted_until_the_witness_is_back():
 
 def test_a_fence_that_only_the_new_holder_knows_is_found_out():
     """The checks see a controller that does not ask a majority."""
-
-    class Alone(TakeOver):
-        def apply(self, params, call):
-            return super().apply(msgspec.structs.replace(params, voters=(params.holder,)), call)
-
-        def verify(self, params, call):
-            return super().verify(msgspec.structs.replace(params, voters=(params.holder,)), call)
-
-        def precheck(self, params, call):
-            return super().precheck(msgspec.structs.replace(params, voters=(params.holder,)), call)
-
-    def actions(ports):
-        return {**wiring.actions(ports), TakeOver.name: Alone(ports)}
-
     gone = ft.CutOff(OLD, 0.0, 20.0)
-    played = play(calm_loss(loss=gone), back=False, actions_of=actions)
+    played = play(calm_loss(loss=gone), back=False, actions_of=asks_one)
     assert {violation.rule for violation in played.violations} == {"decided-first"}
+
+
+def test_J05_a_fence_that_is_only_claimed_promotes_nothing():
+    """The step that promotes looks for itself."""
+    for seed in range(5):
+        played = play(lost_by(seed), back=False, actions_of=fences_nothing)
+        assert (verdict_of(played.failover), played.violations) == ("on-hold", ()), f"seed {seed}"
+        assert f"no fence gives {TRAIN} to {NEW}" in played.failover.state.mode.reason
+        assert [one.trainer for one in played.lab.world.history[TRAIN] if one.epoch > 0] == []
 
 
 def test_an_operator_may_give_up_a_site_that_lives_by_saying_why():
@@ -181,7 +176,7 @@ def test_J02_a_controller_killed_at_every_boundary_of_failover_and_failback_has_
 
 
 def test_J05_partitions_that_heal_never_leave_two_writers_that_count():
-    """Fifty seeds here; ``tools/failover_seeds.py`` plays as many as one likes."""
+    """Fifty seeds here; ``bench/partitions.py`` plays as many as one likes."""
     verdicts, kinds, zombies = set(), set(), 0
     for seed in range(50):
         played = play(lost_by(seed), back=seed % 5 == 0)

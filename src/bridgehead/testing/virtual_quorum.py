@@ -22,6 +22,8 @@ from bridgehead.recovery.quorum import Answer, Cast, FenceOutcome, Look, Outbid,
 
 WORKLOAD: Final = WorkloadId("train")
 VOTERS: Final = (SiteId("site-a"), SiteId("site-b"), SiteId("witness"))
+Protocol = Callable[..., Steps[FenceOutcome | Outbid]]
+"""``elect``, or one with a planted fault."""
 CALL_LIMIT_S: Final = 1.0
 """After this long without an answer a controller takes the voter for out of reach; the call may still arrive."""
 
@@ -64,8 +66,9 @@ class Told(msgspec.Struct, frozen=True):
 class VirtualQuorum:
     """One seed: chance decides who wants what when, who is cut off from whom, and how long everything takes."""
 
-    def __init__(self, seed: int, *, controllers: int = 2, length_s: float = 60.0) -> None:
+    def __init__(self, seed: int, *, controllers: int = 2, length_s: float = 60.0, protocol: Protocol = elect) -> None:
         self.chance = random.Random(seed)
+        self._protocol = protocol
         self.voters = {name: Voter() for name in VOTERS}
         self.told: list[Told] = []
         self._now_s = 0.0
@@ -139,7 +142,7 @@ class VirtualQuorum:
         seen = [len(self.voters[voter].fences) for voter in VOTERS if (name, voter) not in self._cuts] or [0]
         epoch = Epoch(max(seen) + 1)
         fence = Fence(WORKLOAD, epoch, self._holders[name], (), f"{name}/{self._number}", self._now_s)
-        self._go_on(name, fence, elect(fence, VOTERS, proposer=f"{name}/{self._number}"), None)
+        self._go_on(name, fence, self._protocol(fence, VOTERS, proposer=f"{name}/{self._number}"), None)
 
     def _go_on(self, name: str, fence: Fence, steps: Steps[FenceOutcome | Outbid], answer: Answer | None) -> None:
         if self._now_s < self._frozen_until_s[name]:
@@ -181,8 +184,8 @@ class VirtualQuorum:
         return self.chance.expovariate(1 / 0.02) if self.chance.random() < 0.9 else self.chance.expovariate(1 / 1.0)
 
 
-def play(seed: int, *, controllers: int = 2) -> VirtualQuorum:
+def play(seed: int, *, controllers: int = 2, protocol: Protocol = elect) -> VirtualQuorum:
     """A finished run."""
-    quorum = VirtualQuorum(seed, controllers=controllers)
+    quorum = VirtualQuorum(seed, controllers=controllers, protocol=protocol)
     quorum.run()
     return quorum
