@@ -6,8 +6,8 @@ Prints each seed that breaks a promise; exit code 1 when there is one, or when a
 Failovers in the simulated world, by seed: a site is lost, or only cut off and computes on for 2 to 60 s; the witness, the other site or the
 proxies are cut off as well, drivers die, calls come late, twice, or their answers are lost. Every third is played on to the failback. After
 each event every promise is checked, first of all that never two writers count. And the protocol by which a majority decides, alone: two and
-three controllers on both sides of partitions want the same epoch, while messages are late or lost and controllers freeze. The planted faults
-are controllers that break the rules on purpose: the checks must find them.
+three controllers on both sides of partitions want the same epoch, while messages are late or lost and controllers freeze. The planted
+faults are controllers that break the rules on purpose: the checks must find them.
 """
 
 from __future__ import annotations
