@@ -14,6 +14,7 @@ import msgspec
 from bridgehead.app.applications import Databases, FolderCaptures, SiteHooks
 from bridgehead.app.secrets import ReferencingScheduler, secret_value
 from bridgehead.app.service_metrics import ServiceMetrics
+from bridgehead.app.shells import shell_at
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.switchboard import Switchboard
@@ -41,12 +42,10 @@ from bridgehead.recovery.actions.training import Hold, ReleaseTarget, Standby
 from bridgehead.runbook.action import Action
 
 if TYPE_CHECKING:
-    from bridgehead.model.login import SshOptions
     from bridgehead.model.notice import Notice
     from bridgehead.model.notifyfile import Channel
     from bridgehead.ports.blobs import Blobs
     from bridgehead.ports.notify import AnswerWay, Notify
-    from bridgehead.ports.shell import Shell
     from bridgehead.vault import Vault
 
 Options = Mapping[str, Any]
@@ -367,17 +366,6 @@ def _admissions(connections: Mapping[SiteId, Options]) -> dict[SiteId, Any]:
     """Doors of the schedulers that have some; they are reached as the scheduler is."""
     found = {site: _driver_of("scheduler", connection) for site, connection in connections.items()}
     return {site: driver.admission(site, options) for site, (driver, options) in found.items() if driver.admission is not None}
-
-
-def shell_at(login: SshOptions | None, *, prefix: tuple[str, ...] = ()) -> Shell:
-    """Where a driver's commands run: over ssh, or on the controller's machine."""
-    if login is not None:
-        from bridgehead.drivers.ssh import SshShell
-
-        return SshShell(login)
-    from bridgehead.drivers.shell import LocalShell, LocalShellOptions
-
-    return LocalShell(LocalShellOptions(prefix=prefix))
 
 
 def _vaults(connections: Mapping[SiteId, Options]) -> Vaults:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from bridgehead.app.shells import shell_at
 from bridgehead.app.site_preflight import checks
 from bridgehead.app.site_preflight.judge_contents import (
     judge_datasets,
@@ -102,7 +103,7 @@ def _shell_of(site: SiteId, ports: Mapping[str, Any], way: _Way) -> Shell:
 
     given = ports.get("shell")
     if given is None:
-        return wiring.shell_at(way.ssh, prefix=way.prefix)
+        return shell_at(way.ssh, prefix=way.prefix)
     driver = wiring.DRIVERS["shell"][given["driver"]]()
     options = {key: value for key, value in given.items() if key != "driver"}
     shell: Shell = driver.make(site, wiring.read_options(options, driver.options))
