@@ -84,6 +84,20 @@ def test_R16_model_and_databases_are_of_one_step_and_come_back(tmp_path: Path, p
     assert (tmp_path / "out" / "code" / "train.py").read_text() == "print(2)\n"
 
 
+def test_R16_all_ranks_of_a_job_stand_at_one_step(tmp_path: Path, postgres_server, ledger) -> None:
+    """Each rank saves its own share and writes to the database itself: nobody is ahead in the point, nobody lacks in the snapshot."""
+    with PointBed(tmp_path / "bed", databases=[ledger], ranks=3) as bed:
+        came = bed.take()
+        step = came["point"]["model_step"]
+        bed.until(lambda: bed.step() > step, "the trainer to go on")
+        vault = bed.vault()
+        model = vault.load(SnapshotId(came["point"]["model"]))
+        assert model == {f"rank-{number}": str(step).encode() for number in (1, 2, 3)}
+        vault.restore(SnapshotId(came["snapshot"]), to=tmp_path / "restored")
+    name = restored(postgres_server, tmp_path / "restored" / "databases" / "ledger.dump")
+    assert postgres_server.sql("SELECT max(step), count(*) FROM steps", database=name) == f"{step * 100 + 3}|{step * 3}"
+
+
 def outcome(bed: PointBed, run: str) -> dict:
     """As ``--json`` shows it."""
     return msgspec.to_builtins(outcome_of_point(Home(bed.home), RunId(run)))

@@ -63,6 +63,54 @@ ESTATE = """\
       vault: {{driver: localfs, directory: {folder}/vault}}
 """
 
+RANKS = """
+import os, sys
+from multiprocessing import get_context
+from pathlib import Path
+from bridgehead.training import Session, open_vault
+from bridgehead.vault.sharing import Shard, Share
+
+ranks, place = int(sys.argv[1]), sys.argv[2]
+me = dict(workload=os.environ["BRIDGEHEAD_WORKLOAD"], site=os.environ["BRIDGEHEAD_SITE"])
+
+def rank(number, orders):
+    import psycopg
+    db = psycopg.connect(place, autocommit=True)
+    vault = open_vault(Path(os.environ["BRIDGEHEAD_VAULT"]))
+    while True:
+        what, step, epoch = orders.recv()
+        if what == "step":
+            db.execute("INSERT INTO steps VALUES (%s)", (step * 100 + number,))
+            orders.send(step)
+        else:
+            files = {f"rank-{number}": str(step).encode()}
+            part = vault.save_part(files, shard=Shard(number, ranks), step=step, epoch=epoch, share=Share.OWN, close=False, **me)
+            orders.send(part.digest)
+
+def everyone(what, step, epoch=0):
+    for pipe in pipes:
+        pipe.send((what, step, epoch))
+    return [pipe.recv() for pipe in pipes]
+
+pipes = []
+for number in range(1, ranks + 1):
+    mine, theirs = get_context("fork").Pipe()
+    get_context("fork").Process(target=rank, args=(number, theirs), daemon=True).start()
+    pipes.append(mine)
+with Session.from_env() as session:
+    vault = open_vault(Path(os.environ["BRIDGEHEAD_VAULT"]))
+    def write(epoch):
+        digests = dict(enumerate(everyone("save", session.step, epoch), start=1))
+        saved = vault.commit_parts(workload=me["workload"], step=session.step, epoch=epoch, shards=ranks, digests=digests)
+        return saved.snapshot.id
+    for step in session.steps(1_000_000):
+        everyone("step", step)
+        if session.should_checkpoint(step):
+            session.save_by(step, write)
+        if session.should_stop():
+            break
+"""
+
 
 class PointBed:
     """A context manager: the trainer has ended after it.
@@ -70,6 +118,7 @@ class PointBed:
     Args:
         databases: each has a table ``steps (step)``, which the trainer fills.
         others: databases of the point that the trainer does not know.
+        ranks: processes of the trainer; with more than one, each writes step * 100 + rank, and its own share of the snapshot.
     """
 
     def __init__(
@@ -82,10 +131,11 @@ class PointBed:
         pause_s: float = 5.0,
         capture: Capture | None = None,
         trains: bool = True,
+        ranks: int = 1,
     ) -> None:
         self.folder = folder
         self.recovery, self.estate, self.home = folder / "recovery.yaml", folder / "estate.yaml", folder / "home"
-        self.databases, self._trains = tuple(databases), trains
+        self.databases, self._trains, self._ranks = tuple(databases), trains, ranks
         for site in (A, B):
             Vault.init(_store(self.place(site)))
         self.estate.write_text("estate: points\nsites:\n" + "".join(ESTATE.format(site=site, folder=folder / site) for site in (A, B)))
@@ -100,7 +150,7 @@ class PointBed:
         self._scheduler = ProcessScheduler(A, ProcessOptions(directory=str(self.folder / A / "jobs")))
         if self._trains:
             script = self.folder / "trainer.py"
-            script.write_text(TRAINER)
+            script.write_text(TRAINER if self._ranks == 1 else RANKS)
             env = {
                 "BRIDGEHEAD_VAULT": str(self.place(A)),
                 "BRIDGEHEAD_WORKLOAD": WORKLOAD,
@@ -108,7 +158,8 @@ class PointBed:
                 "BRIDGEHEAD_CONTROL": str(self.folder / A / "control" / JOB),
                 "OPENBLAS_NUM_THREADS": "1",
             }
-            command = (sys.executable, str(script), *(one.location for one in self.databases))
+            words = () if self._ranks == 1 else (str(self._ranks),)
+            command = (sys.executable, str(script), *words, *(one.location for one in self.databases))
             self._scheduler.start(JobSpec(name=JOB, command=command, env=env), stamp=_stamp("start"))
             self.until(lambda: self.step() >= 3, "the trainer to compute")
         return self
