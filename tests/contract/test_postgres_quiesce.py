@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import sys
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -12,7 +14,7 @@ from bridgehead.drivers.postgres_backup import PostgresQuiesce
 from bridgehead.drivers.postgres_backup.programs import program
 from bridgehead.kernel.errors import Permanent, Transient
 from bridgehead.model.recovery import Database, DatabaseEngine
-from bridgehead.testing.quiesce_suite import KEY, LASTS_S, QuiesceRig, QuiesceSuite
+from bridgehead.testing.quiesce_suite import KEY, LASTS_S, SCRIPT, QuiesceRig, QuiesceSuite
 
 pytestmark = pytest.mark.server("pg_ctlcluster")
 
@@ -126,3 +128,23 @@ class TestPostgresQuiesce(QuiesceSuite):
         with pytest.raises(Permanent, match=r"invalid snapshot identifier|does not exist"):
             self.copied(rig, driver)
         driver.drop(rig.database, key=KEY)
+
+    def test_what_a_killed_controller_left_is_removed_and_not_written_into(self, rig, folder) -> None:
+        """Its pg_dump may still be at work when the next one begins."""
+        script = SCRIPT.format(made=rig.made(), folder=folder, lasts_s=20.0).partition("input()")[0]
+        script += 'driver.release(database, key="k"); driver.copy(database, key="k"); print("copies", flush=True); input()'
+        process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            assert [process.stdout.readline() for _ in range(2)] == [b"held\n", b"copies\n"]
+        finally:
+            process.kill()
+            process.communicate()
+        (left,) = Path(folder).iterdir()
+        driver = rig.driver()
+        self.held(rig, driver, folder)
+        driver.release(rig.database, key=KEY)
+        copy = self.copied(rig, driver)
+        assert not left.exists()
+        assert rig.rows(copy) == 0
+        driver.drop(rig.database, key=KEY)
+        assert not list(Path(folder).iterdir())

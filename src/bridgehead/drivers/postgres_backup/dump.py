@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 from pathlib import Path
 
-from bridgehead.kernel.errors import Permanent, Transient
+from bridgehead.kernel.errors import Permanent
 from bridgehead.model.recovery import Database
 
 
 class Dump:
     """One pg_dump. It brings the snapshot into a transaction of its own, so it does not need who exported it once it has begun.
 
-    The archive is not compressed: the vault finds what did not change since the last one, and compresses what is new.
+    The archive is not compressed: the vault finds what did not change since the last one, and compresses what is new. Raises OSError when
+    pg_dump cannot be started.
     """
 
     def __init__(self, database: Database, *, dump: str, restore: str, snapshot: str, file: Path, password: str) -> None:
         self._database, self._restore, self.file = database, restore, file
         self._said = file.with_suffix(".log")
         self._listed = -1
-        file.parent.mkdir(parents=True, exist_ok=True)
         command = [dump, "--format=custom", "--compress=0", "--no-password", "--lock-wait-timeout=30s", f"--snapshot={snapshot}"]
         command += [f"--file={file}", f"--dbname={database.location}"]
         env = {**os.environ, **({"PGPASSWORD": password} if password else {})}
-        try:
-            with self._said.open("wb") as said:
-                self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=env, start_new_session=True)
-        except OSError as error:
-            raise Transient(f"pg_dump cannot be started: {error}", tried="copy a database", subject=database.id) from error
+        with self._said.open("wb") as said:
+            self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=env, start_new_session=True)
 
     @property
     def size_bytes(self) -> int:
@@ -56,13 +52,10 @@ class Dump:
         return self._listed
 
     def end(self) -> None:
-        """End it if it runs, and remove what it wrote."""
+        """End it if it runs."""
         if self._child.poll() is None:
             self._child.kill()
             self._child.wait()
-        for file in (self.file, self._said):
-            with contextlib.suppress(FileNotFoundError):
-                file.unlink()
 
     def _failed(self, what: str, said: bytes) -> Permanent:
         lines = [text.strip() for text in said.decode("utf-8", "replace").splitlines() if text.strip()]

@@ -6,6 +6,9 @@ opens a REPEATABLE READ transaction meanwhile and exports its snapshot. Then the
 The hold ends by itself because its transaction is idle: the server ends it (``idle_in_transaction_session_timeout``), whatever became of
 this process. A process that dies closes its connections, which ends it at once.
 
+Why pg_dump and not a base backup (``pg_backup_start``): a base backup is of the whole server, wants the rights and the files of it, and is
+right only at its end, together with its log: it cannot be made to agree with other stores at one moment by a pause of milliseconds.
+
 What it does not give: a database that is held says nothing of a write that an application splits into two transactions; only the
 application can finish that (a hook). Tables that are made while it is held may be written. Sequences may be ahead of the rows. Roles,
 tablespaces and settings of the server are not in a dump (``pg_dumpall --globals-only`` in a hook), nor is the log of changes after it.
@@ -23,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bridgehead.drivers.postgres_backup.connection import connect, errors, limit_idle
 from bridgehead.drivers.postgres_backup.dump import Dump
 from bridgehead.drivers.postgres_backup.programs import program
+from bridgehead.host.scratch import remove_scratch, scratch_folder
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
 from bridgehead.model.recovery import Database
 from bridgehead.ports.quiesce import Copied, Held, HoldKey, Released
@@ -70,10 +74,10 @@ class _Pair:
 class _Hold:
     """One hold. ``locker`` None: it was released; ``keeper`` None: the copy is made."""
 
-    def __init__(self, pair: _Pair, held: Held, file: Path, began_s: float) -> None:
+    def __init__(self, pair: _Pair, held: Held, folder: Path, began_s: float) -> None:
         self.locker: psycopg.Connection[Any] | None = pair.locker
         self.keeper: psycopg.Connection[Any] | None = pair.keeper
-        self.held, self.file, self.began_s = held, file, began_s
+        self.held, self.folder, self.began_s = held, folder, began_s
         self.dump: Dump | None = None
 
     def close(self) -> None:
@@ -83,6 +87,7 @@ class _Hold:
                     connection.close()
         if self.dump is not None:
             self.dump.end()
+            remove_scratch(self.dump.file.parent)
 
 
 class PostgresQuiesce:
@@ -137,7 +142,7 @@ class PostgresQuiesce:
                 self._give_up(database, pair)
                 raise
         with self._lock:
-            self._holds[database.id, key] = _Hold(pair, held, Path(folder) / f"{database.id}.dump", began_s)
+            self._holds[database.id, key] = _Hold(pair, held, Path(folder), began_s)
         return held
 
     def release(self, database: Database, *, key: HoldKey) -> Released:
@@ -164,14 +169,7 @@ class PostgresQuiesce:
         if hold is None:
             raise NotFound("its state is not pinned in this process", tried="copy a database", subject=database.id, remedy="Hold it again.")
         if hold.dump is None:
-            hold.dump = Dump(
-                database,
-                dump=program("pg_dump"),
-                restore=program("pg_restore"),
-                snapshot=hold.held.evidence["snapshot"],
-                file=hold.file,
-                password=self._password(database),
-            )
+            hold.dump = self._dump(database, hold)
         done = hold.dump.is_done()
         if done and hold.keeper is not None:
             hold.keeper.close()
@@ -185,6 +183,16 @@ class PostgresQuiesce:
             hold = self._holds.pop((database.id, key), None)
         if hold is not None:
             hold.close()
+
+    def _dump(self, database: Database, hold: _Hold) -> Dump:
+        """Into a folder of its own: the pg_dump of a controller that was killed may still write into another one."""
+        tried, password = "copy a database", self._password(database)
+        programs, snapshot = [program(name) for name in ("pg_dump", "pg_restore")], hold.held.evidence["snapshot"]
+        try:
+            file = scratch_folder(hold.folder) / f"{database.id}.dump"
+            return Dump(database, dump=programs[0], restore=programs[1], snapshot=snapshot, file=file, password=password)
+        except OSError as error:
+            raise Transient(f"pg_dump cannot be started: {error}", tried=tried, subject=database.id) from error
 
     def _pair(self, database: Database) -> _Pair:
         """The one that a check has made, else a new one: to connect while others wait makes them wait longer."""

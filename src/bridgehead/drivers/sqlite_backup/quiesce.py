@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+from bridgehead.host.scratch import remove_scratch, scratch_folder
 from bridgehead.kernel.errors import NotFound, Permanent, Transient
 from bridgehead.model.recovery import Database
 from bridgehead.ports.quiesce import Copied, Held, HoldKey, Released
@@ -28,13 +29,13 @@ _KEEPER: Final = str(Path(__file__).with_name("keeper.py"))
 class _Child:
     """The child that holds one database."""
 
-    def __init__(self, database: Database, file: Path) -> None:
-        self._database, self.file = database, file
+    def __init__(self, database: Database, folder: Path) -> None:
+        self._database = database
         self.evidence: dict[str, str] = {}
-        file.parent.mkdir(parents=True, exist_ok=True)
         try:
+            self.file = scratch_folder(folder) / f"{database.id}.sqlite"
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _KEEPER, database.location, str(file)],
+                [sys.executable, "-I", "-S", _KEEPER, database.location, str(self.file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -67,9 +68,7 @@ class _Child:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
-        for file in (self.file, Path(f"{self.file}.part"), Path(f"{self.file}.part-journal")):
-            with contextlib.suppress(FileNotFoundError):
-                file.unlink()
+        remove_scratch(self.file.parent)
 
 
 class SqliteQuiesce:
@@ -113,7 +112,7 @@ class SqliteQuiesce:
             self.drop(database, key=key)
         if not os.path.isfile(database.location):
             raise NotFound("there is no such file", tried="hold a database", subject=f"{database.id} ({database.location})")
-        child = _Child(database, Path(folder) / f"{database.id}.sqlite")
+        child = _Child(database, Path(folder))
         try:
             said = child.ask("hold", within_s=wait_s + ANSWER_S, wait_s=wait_s, lasts_s=lasts_s)
             if "error" in said:
