@@ -168,6 +168,16 @@ class TestKubernetesAdmission(AdmissionSuite):
             rig.driver().drain(rig.both, reason=WHY, stamp=stamp("again", epoch=1))
         assert all(view.open for view in newer.nodes(rig.both))
 
+    def test_a_job_that_is_over_does_not_wait(self, rig):
+        """Also when its pods were collected."""
+        scheduler = rig.scheduler()
+        scheduler.start(JobSpec(name=JOB, command=("exits", "0")), stamp=stamp())
+        rig.eventually(lambda: not isinstance(scheduler.observe(JOB), JobRunning))
+        [pod] = rig.cluster.store.all("Pod", SPACE)
+        rig.cluster.store.delete("Pod", SPACE, pod["metadata"]["name"], {})
+        assert rig.cluster.store.all("Pod", SPACE) == []
+        assert rig.driver().queue(JOB) == ()
+
     def test_jobs_of_ours_are_held_too_and_are_not_over_for_that(self, rig):
         scheduler, driver = rig.scheduler(), rig.driver()
         driver.drain(rig.both, reason=WHY, stamp=stamp("drain"))

@@ -77,6 +77,18 @@ class TestDeployments(KubeHooks):
         assert scheduler.start(SPEC, stamp=stamp("first")) == first
         assert self.running(scheduler, CHAT) == second
 
+    def test_a_repeated_start_scales_nothing_up_that_was_stopped(self, scheduler):
+        """Neither while it is ending, nor when the Deployment was made anew since."""
+        identity = scheduler.start(SPEC, stamp=stamp())
+        self.advance(2.0)
+        scheduler.stop(CHAT, stamp=stamp("stop"))
+        assert (scheduler.start(SPEC, stamp=stamp()), self.replicas()) == (identity, 0)
+        ended = self.ended(scheduler)
+        self.cluster.store.delete("Deployment", SPACE, "chat-server", {})
+        self.deploy(0)
+        assert (scheduler.start(SPEC, stamp=stamp()), self.replicas()) == (identity, 0)
+        assert scheduler.observe(CHAT) == ended
+
     def test_kill_waits_for_no_grace(self, scheduler):
         self.cluster.store.delete("Deployment", SPACE, "chat-server", {})
         self.deploy(0, "ignores-stop")

@@ -180,7 +180,9 @@ class FakeCluster:
         meta = {"resourceVersion": str(self.store.version)}
         if begin + size < len(found):
             meta["continue"] = f"{self.store.version}:{begin + size}"
-        return {"kind": f"{kind}List", "apiVersion": KINDS[kind].version, "metadata": meta, "items": found[begin : begin + size]}
+        # What is in a list does not say what it is.
+        items = [{key: one[key] for key in one if key not in ("kind", "apiVersion")} for one in found[begin : begin + size]]
+        return {"kind": f"{kind}List", "apiVersion": KINDS[kind].version, "metadata": meta, "items": items}
 
     def strike(self, method: str, target: str) -> Strike | None:
         """The fault that hits this request."""

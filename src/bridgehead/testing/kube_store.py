@@ -118,6 +118,9 @@ class KubeStore:
         else:
             new = {**document, "metadata": dict(given)}
             self._keep_what_is_the_servers(kind, old, new)
+        for key in ("annotations", "labels", "finalizers"):
+            if not new["metadata"].get(key, True):
+                del new["metadata"][key]  # an empty one is none
         _valid(lambda: check(kind, new), kind, name)
         _valid(lambda: check_change(kind, old, new), kind, name)
         _encode(new)

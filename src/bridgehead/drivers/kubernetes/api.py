@@ -42,6 +42,11 @@ DEPLOYMENTS: Final = Resource("apps", "v1", "deployments")
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps")
 
 
+def is_name(text: str) -> bool:
+    """Whether an object can have this name."""
+    return bool(_NAME.fullmatch(text))
+
+
 class Stale(Conflict):
     """The object has changed since it was read: its resourceVersion, uid or name is taken. Nothing was done."""
 
@@ -169,7 +174,7 @@ class KubeApi:
                 return found
 
     def _path(self, resource: Resource, name: str, tried: str) -> str:
-        if name and not _NAME.fullmatch(name):
+        if name and not is_name(name):
             happened = "no object can have this name"
             raise Permanent(happened, tried=tried, subject=f"{resource.plural} {name!r}", remedy="Use small letters, digits and dashes.")
         root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"

@@ -48,8 +48,7 @@ class DeploymentJobs:
             if mine is None:
                 raise self._conflict(spec.name, "another start has taken its place", tried)
             notes = found["metadata"].get("annotations") or {}
-            is_newest = book.of(spec.name)[0] == mine
-            if is_newest and not mine.ended and mine.token not in (notes.get(RUNS), notes.get(ENDS)):
+            if not mine.ended and mine.token not in (notes.get(RUNS), notes.get(ENDS)):
                 change: Object = {"metadata": {"annotations": {RUNS: mine.token}}, "spec": {"replicas": request.replicas}}
                 self._api.patch(DEPLOYMENTS, found, change, tried=tried)
             return mine

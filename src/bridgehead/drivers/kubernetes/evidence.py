@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from bridgehead.drivers.kubernetes.api import JOBS, PODS, KubeApi
+from bridgehead.drivers.kubernetes.api import JOBS, PODS, KubeApi, is_name
 from bridgehead.drivers.kubernetes.book import Book, BookKeeper, Ended, Execution
 from bridgehead.drivers.kubernetes.manifest import HELD, OF_A_NAME, name_label
 from bridgehead.drivers.kubernetes.objects import JobView, PodView, pods_of, silent_nodes
-from bridgehead.kernel.errors import Permanent, PortError, Transient
+from bridgehead.kernel.errors import PortError, Transient
 from bridgehead.kernel.ids import JobName, SiteId
 from bridgehead.ports.scheduler import JobEnded, JobIdentity, JobRunning, JobState
 
@@ -47,10 +47,7 @@ class Evidence:
     def look(self, name: JobName, *, tried: str) -> Look:
         """All Jobs of that name. Raises Transient."""
         ours = [JobView(job) for job in self._api.all(JOBS, labels={OF_A_NAME: name_label(name)}, tried=tried)]
-        try:
-            found = self._api.find(JOBS, name, tried=tried)
-        except Permanent:
-            found = None  # no Job can have such a name
+        found = self._api.find(JOBS, name, tried=tried) if is_name(name) else None
         return Look(tuple(ours), JobView(found) if found is not None and not JobView(found).token else None)
 
     def judge(self, name: JobName, execution: Execution, look: Look, *, tried: str) -> JobState | None:
