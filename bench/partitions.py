@@ -78,7 +78,7 @@ def quorum(seed: int) -> Played:
 
 def planted_world(seed: int) -> Played:
     """A failover that asks one voter."""
-    played = play(lost_by(seed), actions_of=asks_one, back=False)
+    played = play(lost_by(seed), actions_of=asks_one(wiring.actions), back=False)
     return Played(seed, tuple(one.rule for one in played.violations), {})
 
 

@@ -130,14 +130,14 @@ def test_J05_without_a_majority_nothing_is_promoted_until_the_witness_is_back():
 def test_a_fence_that_only_the_new_holder_knows_is_found_out():
     """The checks see a controller that does not ask a majority."""
     gone = ft.CutOff(OLD, 0.0, 20.0)
-    played = play(calm_loss(loss=gone), back=False, actions_of=asks_one)
+    played = play(calm_loss(loss=gone), back=False, actions_of=asks_one(wiring.actions))
     assert {violation.rule for violation in played.violations} == {"decided-first"}
 
 
 def test_J05_a_fence_that_is_only_claimed_promotes_nothing():
     """The step that promotes looks for itself."""
     for seed in range(5):
-        played = play(lost_by(seed), back=False, actions_of=fences_nothing)
+        played = play(lost_by(seed), back=False, actions_of=fences_nothing(wiring.actions))
         assert (verdict_of(played.failover), played.violations) == ("on-hold", ()), f"seed {seed}"
         assert f"no fence gives {TRAIN} to {NEW}" in played.failover.state.mode.reason
         assert [one.trainer for one in played.lab.world.history[TRAIN] if one.epoch > 0] == []

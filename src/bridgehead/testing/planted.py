@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from bridgehead.app import wiring
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence
-from bridgehead.ports.switchboard import Switchboard
 from bridgehead.recovery.actions.takeover import TakeOver, TakeOverParams
 from bridgehead.recovery.quorum import Cast, FenceOutcome, NoMajority, Outbid, Raised, Record, Steps, elect
-from bridgehead.runbook.action import Action, Call, Done, Outcome
+from bridgehead.runbook.action import Call, Done, Outcome
+from bridgehead.testing.virtual_lab import ActionsOf
 
 
 def hasty(fence: Fence, voters: Sequence[SiteId], *, proposer: str) -> Steps[FenceOutcome | Outbid]:
@@ -74,16 +73,18 @@ class FencesNothing(TakeOver):
         return Done({"epoch": epoch, "holder": params.holder, "counts": counts, "decided_s": call.now_s, "missing": {}})
 
 
-def asks_one(ports: Switchboard) -> Mapping[str, Action]:
+def asks_one(actions_of: ActionsOf) -> ActionsOf:
     """All actions, with that fault."""
-    broken: Any = AsksOne(ports)
-    return {**wiring.actions(ports), AsksOne.name: broken}
+    return lambda ports: {**actions_of(ports), AsksOne.name: _any(AsksOne(ports))}
 
 
-def fences_nothing(ports: Switchboard) -> Mapping[str, Action]:
+def fences_nothing(actions_of: ActionsOf) -> ActionsOf:
     """All actions, with that fault."""
-    broken: Any = FencesNothing(ports)
-    return {**wiring.actions(ports), FencesNothing.name: broken}
+    return lambda ports: {**actions_of(ports), FencesNothing.name: _any(FencesNothing(ports))}
+
+
+def _any(action: Any) -> Any:
+    return action
 
 
 def _alone(params: TakeOverParams) -> TakeOverParams:

@@ -6,6 +6,7 @@ They look by the drivers of the world, and judge with the very code of ``bridgeh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -155,8 +156,8 @@ class VirtualWatch:
     def path_down(self, sites: Sequence[SiteId], *, after_s: float, for_s: float) -> None:
         """The status paths of all observers to ``sites`` go down, together."""
         for observer in self.observers:
-            self._world.timeline.after(after_s, lambda path=observer.path: path.down.update(sites))  # type: ignore[misc]
-            self._world.timeline.after(after_s + for_s, lambda path=observer.path: path.down.difference_update(sites))  # type: ignore[misc]
+            self._world.timeline.after(after_s, partial(observer.path.down.update, sites))
+            self._world.timeline.after(after_s + for_s, partial(observer.path.down.difference_update, sites))
 
     def texts(self) -> list[str]:
         """Texts of the alarms that stand."""
