@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,9 +10,10 @@ import msgspec
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.ballot import Ballot
 from bridgehead.model.snapshot import Fence
+from bridgehead.ports.switchboard import Switchboard
 from bridgehead.recovery.actions.takeover import TakeOver, TakeOverParams
 from bridgehead.recovery.quorum import Cast, FenceOutcome, NoMajority, Outbid, Raised, Record, Steps, elect
-from bridgehead.runbook.action import Call, Done, Outcome
+from bridgehead.runbook.action import Action, Call, Done, Outcome
 from bridgehead.testing.virtual_lab import ActionsOf
 
 
@@ -75,16 +76,22 @@ class FencesNothing(TakeOver):
 
 def asks_one(actions_of: ActionsOf) -> ActionsOf:
     """All actions, with that fault."""
-    return lambda ports: {**actions_of(ports), AsksOne.name: _any(AsksOne(ports))}
+
+    def changed(ports: Switchboard) -> Mapping[str, Action]:
+        broken: Any = AsksOne(ports)
+        return {**actions_of(ports), AsksOne.name: broken}
+
+    return changed
 
 
 def fences_nothing(actions_of: ActionsOf) -> ActionsOf:
     """All actions, with that fault."""
-    return lambda ports: {**actions_of(ports), FencesNothing.name: _any(FencesNothing(ports))}
 
+    def changed(ports: Switchboard) -> Mapping[str, Action]:
+        broken: Any = FencesNothing(ports)
+        return {**actions_of(ports), FencesNothing.name: broken}
 
-def _any(action: Any) -> Any:
-    return action
+    return changed
 
 
 def _alone(params: TakeOverParams) -> TakeOverParams:
