@@ -65,12 +65,8 @@ class TestStartFaults(KubeHooks):
 
     @pytest.mark.parametrize("place", ["intended", "created", "claimed", "released"])
     def test_J15_a_controller_that_dies_in_a_start_leaves_one_job(self, scheduler, place):
-        def die(where):
-            if where == place:
-                raise Died
-
         with pytest.raises(Died):
-            self.make(checkpoint=die).start(self.spec(self.sleeps()), stamp=stamp())
+            self.make(checkpoint=lambda where: self.die_at(where, place)).start(self.spec(self.sleeps()), stamp=stamp())
         self.advance(5.0)
         identity = self.started(epoch=2)
         self.only_one_ran()
@@ -107,17 +103,37 @@ class TestStartFaults(KubeHooks):
         self.cluster.strikes = [Strike(method="POST", part="/jobs", status=500)]
         with pytest.raises(Unknown, match="500"):
             scheduler.start(self.spec(self.sleeps()), stamp=stamp())
-        with pytest.raises(Transient, match="just being started"):
-            scheduler.observe(JOB)
+        assert scheduler.observe(JOB) == JobAbsent(name=JOB)
         scheduler.start(self.spec(self.sleeps()), stamp=stamp())
         self.only_one_ran()
 
-    def test_a_start_that_never_was_is_forgotten_after_a_while(self, scheduler):
-        self.cluster.strikes = [Strike(method="POST", part="/jobs", status=500)]
-        with pytest.raises(Unknown):
-            scheduler.start(self.spec(self.sleeps()), stamp=stamp())
-        self.advance(100.0)
+    @pytest.mark.parametrize("place", ["intended", "created"])
+    def test_what_nobody_claimed_was_never_started(self, scheduler, place):
+        with pytest.raises(Died):
+            self.make(checkpoint=lambda where: self.die_at(where, place)).start(self.spec(self.sleeps()), stamp=stamp())
+        self.advance(30.0)
         assert scheduler.observe(JOB) == JobAbsent(name=JOB)
+        assert self.pods() == []
+
+    @pytest.mark.parametrize("lost", [False, True])
+    def test_what_was_claimed_is_released_by_whoever_looks(self, scheduler, lost):
+        """A driver that takes over looks first, and would otherwise wait for ever for what nobody released."""
+        with pytest.raises(Died):
+            self.make(checkpoint=lambda where: self.die_at(where, "claimed")).start(self.spec(self.sleeps()), stamp=stamp())
+        self.advance(30.0)
+        assert self.pods() == []
+        self.cluster.strikes = [Strike(method="PATCH", part="/jobs", done=True)] if lost else []
+        identity = self.running(scheduler)
+        self.advance(2.0)
+        self.only_one_ran()
+        assert self.running(scheduler) == identity
+        assert scheduler.start(self.spec(self.sleeps()), stamp=stamp(epoch=2)) == identity
+        self.only_one_ran()
+
+    @staticmethod
+    def die_at(where, place):
+        if where == place:
+            raise Died
 
     def test_429_is_not_done_and_says_when_to_come_again(self, scheduler):
         self.cluster.strikes = [Strike(method="POST", part="/jobs", status=429, retry_after_s=7)]

@@ -5,12 +5,13 @@ It is no real one: what it knows of Kubernetes is what its authors know. No watc
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -55,7 +56,7 @@ class FakeCluster:
     """One cluster with its API server. Usable as a context manager.
 
     Attributes:
-        now_s: the cluster's clock; it begins at the real time and goes on by ``advance`` alone.
+        now_s: the cluster's clock; it begins at the real time and goes on by ``advance``, or inside of ``living``.
         strikes: the faults to come, in order.
         requests: method, path and query of all requests.
         forbidden: plurals that the user may not read.
@@ -102,6 +103,23 @@ class FakeCluster:
                 for step in self.extra:
                     step(self.now_s)
                 self.collector.step()
+
+    @contextlib.contextmanager
+    def living(self) -> Iterator[None]:
+        """Inside of it time passes as outside; for programs that have only the real clock."""
+        over = threading.Event()
+
+        def live() -> None:
+            while not over.wait(0.05):
+                self.advance(max(0.0, time.time() - self.now_s))
+
+        thread = threading.Thread(target=live)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def kubeconfig(self, path: Path, **user: Any) -> str:
         """Write one that leads here; the path."""

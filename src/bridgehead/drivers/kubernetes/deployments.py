@@ -10,7 +10,7 @@ import msgspec
 
 from bridgehead.drivers.kubernetes.api import DEPLOYMENTS, PODS, KubeApi, Object, repeated
 from bridgehead.drivers.kubernetes.book import Book, BookKeeper, Ended, Execution
-from bridgehead.drivers.kubernetes.evidence import UNDER_WAY_S, job_ended, silent_error
+from bridgehead.drivers.kubernetes.evidence import job_ended, silent_error
 from bridgehead.drivers.kubernetes.objects import PodView, seconds, silent_nodes
 from bridgehead.drivers.kubernetes.options import DeploymentRequest
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, Transient, Unknown
@@ -80,11 +80,8 @@ class DeploymentJobs:
                 execution = msgspec.structs.replace(execution, pods=("",) * (execution.parallel + 1))
             return JobRunning(identity=self._identity(name, execution), waiting_for=self._waits(found))
         for execution in known:
-            if not _touched(execution, found):
-                if self._now() - execution.intended_s < UNDER_WAY_S:
-                    raise Transient("it is just being started", tried=tried, subject=self._subject(name), retry_after_s=1.0)
-                continue
-            return self._ending(name, execution, found, tried)
+            if _touched(execution, found):
+                return self._ending(name, execution, found, tried)
         return JobAbsent(name=name)
 
     def stop(self, name: JobName, request: DeploymentRequest, *, stamp: Stamp) -> None:

@@ -9,16 +9,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from bridgehead.drivers.kubernetes.api import JOBS, PODS, KubeApi, is_name
+from bridgehead.drivers.kubernetes.api import JOBS, PODS, KubeApi, Object, Stale, is_name
 from bridgehead.drivers.kubernetes.book import Book, BookKeeper, Ended, Execution
-from bridgehead.drivers.kubernetes.manifest import HELD, OF_A_NAME, name_label
+from bridgehead.drivers.kubernetes.manifest import HELD, OF_A_NAME, RELEASED, name_label
 from bridgehead.drivers.kubernetes.objects import JobView, PodView, pods_of, silent_nodes
-from bridgehead.kernel.errors import PortError, Transient
+from bridgehead.kernel.errors import PortError, Transient, Unknown
 from bridgehead.kernel.ids import JobName, SiteId
 from bridgehead.ports.scheduler import JobEnded, JobIdentity, JobRunning, JobState
-
-UNDER_WAY_S = 90.0
-"""A start that has not claimed its Job for this long is over; should it go on later, its claim fails or counts, but never twice."""
 
 
 class Look(NamedTuple):
@@ -53,10 +50,11 @@ class Evidence:
     def judge(self, name: JobName, execution: Execution, look: Look, *, tried: str) -> JobState | None:
         """What is known of one execution; None when it never began. Raises Transient when that cannot be told."""
         if not execution.uid:
-            if self._now() - execution.intended_s < UNDER_WAY_S:
-                raise Transient("it is just being started", tried=tried, subject=self.subject(name), retry_after_s=1.0)
-            return None
+            return None  # without a claim nothing ever runs, whatever was made
         job = look.job(execution)
+        if job is not None and not (job.released or job.asked or job.deleted):
+            with contextlib.suppress(Stale, Unknown):  # the next look sees what came of it
+                self.release(job, by="whoever looked", tried=tried)
         pods = pods_of(self._api, execution.uid, tried=tried)
         execution = self._noted(name, execution, pods, tried=tried)
         self._let_go([pod for pod in pods if pod.over and (pod.never_begins or pod.uid not in execution.newest)], tried=tried)
@@ -75,6 +73,14 @@ class Evidence:
             execution = msgspec.structs.replace(execution, pods=(*execution.pods, ""))
         waiting = "suspended" if job.suspended and not job.asked else "its pods"
         return JobRunning(identity=self.identity(name, execution), waiting_for=waiting)
+
+    def release(self, job: JobView, *, by: str, tried: str) -> None:
+        """Let a claimed Job go: with the claim its start has happened, and whoever sees that it was cut off then finishes it.
+
+        Raises Stale when the Job was changed since it was seen, Transient, Unknown.
+        """
+        change: Object = {"metadata": {"annotations": {RELEASED: by}}, "spec": {"suspend": False}}
+        self._api.patch(JOBS, job.document, change, tried=tried)
 
     def identity(self, name: JobName, execution: Execution) -> JobIdentity:
         """See the port."""

@@ -13,7 +13,7 @@ from bridgehead.drivers.kubernetes.api import JOBS, PODS, SECRETS, KubeApi, Obje
 from bridgehead.drivers.kubernetes.book import Book, BookKeeper, Execution
 from bridgehead.drivers.kubernetes.deployments import DeploymentJobs
 from bridgehead.drivers.kubernetes.evidence import Evidence, Look
-from bridgehead.drivers.kubernetes.manifest import ASKED, ASKED_AT, RELEASED, check_words, job_manifest, job_name, secret_manifest
+from bridgehead.drivers.kubernetes.manifest import ASKED, ASKED_AT, check_words, job_manifest, job_name, secret_manifest
 from bridgehead.drivers.kubernetes.objects import JobView, pods_of, time_text
 from bridgehead.drivers.kubernetes.options import KubernetesOptions
 from bridgehead.kernel.errors import Conflict, NotFound, Permanent, PortError, Transient, Unknown
@@ -29,7 +29,7 @@ class KubernetesScheduler:
     """Implements :class:`bridgehead.ports.scheduler.Scheduler` for one namespace.
 
     - Every start makes a Job of its own, whose name holds a random token: after a lost answer it is found by it, and created twice it is
-      one. It does nothing until its uid stands in the book and it is released.
+      one. It does nothing until its uid stands in the book; then whoever sees it suspended releases it.
     - ``stop`` suspends the Job: its pods get SIGTERM, and SIGKILL after the job's ``grace_s``. ``kill`` does so after a second.
     - Every change names the resourceVersion of what was seen, so that a controller that was halted between looking and acting changes
       nothing that another one has changed (J13).
@@ -167,6 +167,8 @@ class KubernetesScheduler:
             with contextlib.suppress(PortError):
                 self._void(spec.name, mine, tried)
             raise
+        if spec.env:
+            self._keep_secret(spec, made, tried)
         self._checkpoint("created")
         return JobView(made)
 
@@ -198,10 +200,7 @@ class KubernetesScheduler:
                 return
             # Seen before the epoch is looked at: whatever a newer driver does to the Job in between makes this change stale.
             self._books.read(tried=tried)[0].admitted(stamp, tried=tried)
-            if spec.env:
-                self._keep_secret(spec, found, tried)
-            change: Object = {"metadata": {"annotations": {RELEASED: stamp.key}}, "spec": {"suspend": False}}
-            self._api.patch(JOBS, found, change, tried=tried)
+            self._evidence.release(JobView(found), by=stamp.key, tried=tried)
 
         try:
             repeated(release)
@@ -211,6 +210,7 @@ class KubernetesScheduler:
         self._checkpoint("released")
 
     def _keep_secret(self, spec: JobSpec, job: Object, tried: str) -> None:
+        """Before the claim: from then on whoever looks may release the Job."""
         with contextlib.suppress(Stale):  # it is there already, from a start that was cut off
             self._api.create(SECRETS, secret_manifest(spec, owner=job), tried=tried)
 
