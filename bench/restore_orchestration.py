@@ -142,6 +142,7 @@ class Site:
             socket=str(folder / "haproxy.sock"),
             state_file=str(folder / "weights.json"),
             config_file=str(folder / "haproxy.cfg"),
+            timeout_s=10.0,  # its answers are slow while forty processes start
             services={
                 ServiceId(name): HaproxyService(f"127.0.0.1:{next(free)}", sites, {LOST: 100, SAVED: 0}) for name, sites in backends.items()
             },
