@@ -120,7 +120,7 @@ def of(server, dump: Path) -> tuple[int, int]:
 def test_R16_the_sum_over_two_databases_is_right_in_every_point(tmp_path: Path, postgres_server, both_ways) -> None:
     """Also of writers that go through the databases in both orders: there all are held or none."""
     urls = postgres_server.new_database(), postgres_server.new_database()
-    bank = Bank(urls, both_ways=both_ways, pause_s=0.02 if both_ways else 0.002)
+    bank = Bank(urls, both_ways=both_ways, pause_s=0.02 if both_ways else 0.01)
     databases = [postgres("left", urls[0]), postgres("right", urls[1])]
     with PointBed(tmp_path / "bed", databases=databases, trains=False) as bed, bank:
         came = [bed.take("--name", f"p{number}") for number in range(1 if both_ways else 2)]
