@@ -15,6 +15,8 @@ _NOT_SERVING = 0x01 | 0x02 | 0x08 | 0x10 | 0x20 | 0x40
 """Bits of srv_admin_state: maintenance (forced 0x01, inherited 0x02, by name resolution 0x20 and 0x40), drain (0x08, 0x10)."""
 
 _MOST_BYTES = 16 * 1024 * 1024
+_QUEUE_S = 0.01
+"""Until the next try to get into the queue of a socket."""
 _CHECK = "Check that haproxy runs and its socket may be used."
 
 
@@ -117,13 +119,25 @@ class Runtime:
                 found.append(int(columns[0]))
         return found
 
+    def _join(self, connection: socket.socket, path: str) -> None:
+        """Connect. Where as many wait as haproxy lets wait (ten), the system turns one away at once: come again, within the timeout."""
+        until_s = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                connection.connect(path)
+                return
+            except BlockingIOError:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(_QUEUE_S)
+
     def _ask(self, line: str, *, tried: str, changes: bool = False, path: str = "") -> str:
         path = path or self._path
         sent = False
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.settimeout(self._timeout_s)
-                connection.connect(path)
+                self._join(connection, path)
                 sent = True
                 connection.sendall(line.encode("ascii") + b"\n")
                 # The master answers and then waits for the next line unless it sees the end of ours.
