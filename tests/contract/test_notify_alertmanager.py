@@ -197,3 +197,17 @@ def test_options_by_which_alerts_would_get_lost_are_refused(options: dict[str, A
 
 def _seconds(text: str) -> float:
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def test_what_may_be_secret_in_an_address_is_neither_stored_nor_shown() -> None:
+    driver = Alertmanager(AlertmanagerOptions((f"http://me:PASSWORD@127.0.0.1:{free_port()}/front?token=TOKEN",)))
+    (receiver,) = driver.receivers(notice())
+    assert receiver.endswith("/front")
+    with pytest.raises(Transient) as refused:
+        driver.send(notice(), receiver)
+    assert not any(secret in receiver + repr(vars(refused.value)) for secret in ("PASSWORD", "TOKEN"))
+
+
+def test_an_address_that_is_none_is_refused_before_anything_is_told() -> None:
+    with pytest.raises(ValueError, match="IPv6"):
+        AlertmanagerOptions(("http://[::1",))

@@ -141,6 +141,32 @@ def test_a_wrong_password_is_permanent_and_not_shown(certificates: Certificates)
         assert server.taken == []
 
 
+class Curt(MailServer):
+    """Says something else than good-bye at the end."""
+
+    farewell = ""
+
+    async def handle_QUIT(self, server: Any, session: Any, envelope: Any) -> str:
+        return self.farewell
+
+
+@pytest.mark.parametrize("farewell", ["421 closing", "502 no such command", "no answer at all"])
+def test_what_was_taken_is_not_mailed_again_however_the_server_says_good_bye(farewell: str) -> None:
+    with Curt() as server:
+        server.farewell = farewell
+        Post(server).driver().send(notice(), "ann@example.org")
+        assert len(server.taken) == 1
+
+
+@pytest.mark.parametrize(("farewell", "reply"), [("421 closing", "554 no thanks"), ("502 no", "451 come again")])
+def test_a_refusal_stays_what_it_is_however_the_server_says_good_bye(farewell: str, reply: str) -> None:
+    with Curt() as server:
+        server.farewell = farewell
+        server.replies.append(reply)
+        with pytest.raises(Permanent if reply.startswith("5") else Transient, match=reply[:3]):
+            Post(server).driver().send(notice(), "ann@example.org")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

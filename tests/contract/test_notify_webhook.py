@@ -171,6 +171,25 @@ def test_a_server_that_nobody_vouches_for_is_told_nothing(rig: Hook) -> None:
     assert rig.receiver.requests == []
 
 
+def test_what_may_be_secret_in_an_address_is_neither_stored_nor_shown(rig: Hook) -> None:
+    """Some services take a token in the query."""
+    place, _, query = rig.receiver.url.partition("?")
+    url = place.replace("https://", "https://me:PASSWORD@") + f"?token=TOKEN&{query}#end"
+    options = WebHookOptions(url, ("file:/new",), timeout_s=5.0, access=WebAccess(ca_file=str(rig.certificates.ca)))
+    driver = WebHook(options, secret=lambda _: SECRET)
+    assert driver.receivers(notice()) == (place,)
+    driver.send(notice(), place)
+    assert rig.receiver.paths == [f"/hook?token=TOKEN&{query}"]
+    rig.refuse()
+    rig.later()
+    for error in (Permanent, Transient, Transient):
+        with pytest.raises(error) as refused:
+            driver.send(notice(2), place)
+        assert not any(secret in repr(vars(refused.value)) + str(refused.value) for secret in ("TOKEN", "PASSWORD"))
+        if error is Transient:
+            rig.receiver.close()
+
+
 @pytest.mark.parametrize("url", ["http://example.org/hook", "http://10.0.0.1/hook", "ftp://x/y", "hook", "http://127.0.0.1.example.org/"])
 def test_nothing_is_told_in_the_clear(url: str) -> None:
     with pytest.raises(ValueError, match="https:// is needed"):

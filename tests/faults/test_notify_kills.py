@@ -6,8 +6,10 @@ import itertools
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,116 @@ def test_a_driver_that_fails_in_an_unforeseen_way_stops_nobody(bench: Bench) -> 
     bench.post(notice(1), notice(2))
     assert bench.after(0) == [notice(1).key, notice(2).key]
     assert "ZeroDivisionError" in bench.said[0]
+
+
+FULL_DISK = """
+import collections, json, resource, signal, sys
+from pathlib import Path
+from bridgehead.drivers.notify import Courier, Outbox
+from bridgehead.kernel.errors import PortError, Unknown
+from bridgehead.testing.notify_suite import notice
+sent, said, now, folder = collections.Counter(), [], [1000.0], Path(sys.argv[1])
+outbox = Outbox(folder / "outbox.db")
+class Pager:
+    refresh_s = None
+    def send(self, told, receiver):
+        sent[told.key] += 1
+        if told == notice(2):
+            raise Unknown("hung up", tried="tell", subject=receiver)
+for number in (1, 2, 3):
+    outbox.post(notice(number), [("c", "pager")], now_s=now[0])
+courier = Courier("c", Pager(), outbox, lock=folder / "c.lock", give_up_s=3600.0, say=said.append, now_s=lambda: now[0])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+refusals = 0
+def rounds(count):
+    global refusals
+    for _ in range(count):
+        try:
+            courier.round()
+        except PortError:
+            refusals += 1
+        now[0] += 0.5
+(folder / "c.lock").touch()
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+rounds(20)
+full = dict(sent)
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+before = refusals
+rounds(1)
+left = [found.notice.key for found in outbox.deliveries() if not found.outcome]
+print(json.dumps({"full": full, "after": dict(sent), "left": left, "refusals": [before, refusals]}))
+"""
+
+
+def test_a_full_disk_calls_nobody_again_and_again(tmp_path: Path) -> None:
+    """What was sent and cannot be struck out is not sent again; what may have arrived comes again with the pauses that it always has."""
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60)
+    found = json.loads(done.stdout)
+    one, two, three = (notice(number).key for number in (1, 2, 3))
+    assert found["full"] == {one: 1, two: 4, three: 1}, "at 0, 1, 3 and 7 s"
+    assert found["after"] == found["full"]
+    assert found["left"] == [two]
+    assert found["refusals"] == [20, 20], "the outbox says so, until there is space"
+
+
+def rewrite(folder: Path, told: Notice, body: bytes) -> None:
+    """As another version might have written it."""
+    database = sqlite3.connect(folder / "outbox.db")
+    with database:
+        assert database.execute("UPDATE notices SET body = ? WHERE key = ?", (body, told.key)).rowcount == 1
+    database.close()
+
+
+@pytest.mark.parametrize("body", [msgspec.json.encode(notice()).replace(b'"ask"', b'"newer"'), b"{", b"\xff"])
+def test_a_notice_that_this_version_cannot_read_waits_for_another_and_the_others_are_told(
+    bench: Bench, tmp_path: Path, body: bytes
+) -> None:
+    odd, other = notice(1), notice(2)
+    bench.post(odd, other)
+    rewrite(tmp_path, odd, body)
+    assert bench.after(0) == [other.key]
+    assert "cannot be read" in bench.said[0]
+    assert [(found.outcome, bool(found.unreadable)) for found in bench.outbox.deliveries()] == [("told", False), ("", True)]
+    assert list(bench.outbox.open_threads("")) == [other.thread], "nobody who cannot read it ends its thread"
+    rewrite(tmp_path, odd, msgspec.json.encode(odd))
+    bench.receiver.refresh_s = 60.0
+    assert bench.after(301) == [odd.key, odd.key, other.key], "told, and then refreshed like all that stands"
+    rewrite(tmp_path, odd, body)
+    assert bench.after(61) == [other.key]
+
+
+class Gone(Fickle):
+    """Fails where nobody expects it."""
+
+    @property  # type: ignore[override]
+    def refresh_s(self) -> float | None:
+        raise ZeroDivisionError("oh")
+
+    @refresh_s.setter
+    def refresh_s(self, value: float | None) -> None:
+        pass
+
+
+def test_a_courier_works_on_whatever_happens_also_when_nothing_can_be_said(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        raise OSError("no space left for the log")
+
+    outbox, receiver = Outbox(tmp_path / "outbox.db"), Gone()
+    courier = Courier("c", receiver, outbox, lock=tmp_path / "c.lock", give_up_s=3600.0, say=say)
+    courier.start()
+    for number in (1, 2):
+        outbox.post(notice(number), [("c", "r")], now_s=0.0)
+        courier.wake()
+        end_s = time.monotonic() + 20
+        while outbox.pending() and time.monotonic() < end_s:
+            time.sleep(0.02)
+    courier.stop()
+    assert receiver.log == [notice(1).key, notice(2).key]
+    assert said == ["c: ZeroDivisionError: oh"]
 
 
 def test_one_courier_works_for_a_channel_and_the_next_takes_over_at_once(tmp_path: Path) -> None:

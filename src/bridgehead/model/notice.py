@@ -109,10 +109,12 @@ class Delivery(msgspec.Struct, frozen=True):
     """One notice on its way to one receiver.
 
     Attributes:
+        receiver: an address without what may be secret in it: it is stored and shown.
         attempts: how often it was tried.
         next_s: not before.
         outcome: "" while it is on its way, else ``told`` or ``given-up``.
         trouble: why the last attempt failed.
+        unreadable: why this version cannot read the notice, which stands for it then; "" when it can.
     """
 
     number: int
@@ -125,3 +127,4 @@ class Delivery(msgspec.Struct, frozen=True):
     ended_s: float | None = None
     outcome: str = ""
     trouble: str = ""
+    unreadable: str = ""

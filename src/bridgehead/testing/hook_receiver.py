@@ -27,6 +27,7 @@ class HookReceiver:
     Attributes:
         answers: statuses for the next requests, with headers; 200 when there is none left.
         requests: headers and body of each request, whatever came of it.
+        paths: of each request, with its query.
         taken: what was accepted, by id, in order: doubles are dropped.
         forged: why requests were refused.
         hang_up: whether the connection of the next request is cut when it was taken.
@@ -36,6 +37,7 @@ class HookReceiver:
     def __init__(self, *, secret: str, tls: Path | None = None) -> None:
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.paths: list[str] = []
         self.taken: dict[str, dict[str, Any]] = {}
         self.forged: list[str] = []
         self.hang_up = False
@@ -102,6 +104,7 @@ class HookReceiver:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.paths.append(self.path)
                 status, headers = receiver._take({name.lower(): value for name, value in self.headers.items()}, body)
                 if receiver.hang_up:
                     receiver.hang_up = False

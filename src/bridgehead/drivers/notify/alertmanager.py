@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bridgehead.drivers.notify.webhook import place_of
 from bridgehead.host.questions import refused
 from bridgehead.host.web import WebAccess, WebClient
 from bridgehead.kernel.errors import Permanent
@@ -46,6 +47,8 @@ class AlertmanagerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         if not self.urls:
             raise ValueError("urls: at least one is needed")
+        for url in self.urls:
+            place_of(url)  # raises ValueError
         if self.hold_s < 2 * self.refresh_s:
             raise ValueError("hold: at least twice 'refresh' is needed, or alerts would come and go")
 
@@ -57,7 +60,8 @@ class Alertmanager:
         self._options = options
         self._now_s = now_s
         self.refresh_s: float | None = options.refresh_s
-        self._clients = {url: WebClient(url, access=options.access, timeout_s=options.timeout_s) for url in options.urls}
+        places = [place_of(url) for url in options.urls]
+        self._clients = {place: WebClient(place, access=options.access, timeout_s=options.timeout_s) for place in places}
 
     def receivers(self, notice: Notice) -> tuple[str, ...]:
         """See the port: every server."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bridgehead.drivers.notify.outbox import Outbox
+from bridgehead.drivers.notify.outbox import LONGEST_REST_S, Outbox
 from bridgehead.kernel.errors import Permanent, PortError, Transient
 from bridgehead.model.notice import Delivery
 from bridgehead.ports.notify import Notify
@@ -19,12 +20,18 @@ LOOK_S: Final = 0.5
 """How often it looks for something new."""
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 300.0
+AT_ONCE: Final = 100
+"""Deliveries of a round."""
+_Key = tuple[int, str]
+"""Of a delivery of this channel: number and receiver."""
 
 
 class Courier:
     """``start`` begins a thread, ``stop`` ends it; or ``round`` by hand.
 
     A refusal is tried again like any other failure, at once with the longest pause: an address can be mended. After ``give_up_s`` it ends.
+
+    What the outbox cannot keep, for want of space say, is remembered here: a pager is not called at each look until somebody makes room.
 
     Args:
         lock: file whose holder works; the system gives it back when the process dies.
@@ -51,6 +58,9 @@ class Courier:
         self._now_s = now_s
         self._trouble = ""
         self._refreshed_s = 0.0
+        self._brought: set[_Key] = set()
+        self._resting: dict[_Key, tuple[int, float]] = {}
+        self._unkept: PortError | None = None
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"courier {channel}", daemon=True)
@@ -71,14 +81,21 @@ class Courier:
             self._thread.join(1.0)
 
     def round(self) -> bool:
-        """Deliver what is due. False when another process does that for this channel. Raises port errors of the outbox."""
+        """Deliver what is due. False when another process does that for this channel.
+
+        Raises port errors of the outbox; those of its writing at the end, when the others have been told.
+        """
         if not self._is_mine():
             return False
-        for delivery in self._outbox.due(self._channel, now_s=self._now_s()):
+        self._unkept = None
+        most = AT_ONCE + len(self._brought) + len(self._resting)  # what was brought but not kept as told hides nothing new
+        for delivery in self._outbox.due(self._channel, now_s=self._now_s(), most=most):
             if self._stop.is_set() or not self._deliver(delivery):
                 break  # the receiver is in trouble: the next round begins with another
         else:
             self._refresh()
+        if self._unkept is not None:
+            raise self._unkept
         return True
 
     def _run(self) -> None:
@@ -88,10 +105,11 @@ class Courier:
                 try:
                     self.round()
                     trouble = ""
-                except PortError as error:
-                    if error.happened != trouble and not self._stop.is_set():
-                        self._say(str(error))
-                    trouble = error.happened
+                except Exception as error:  # whatever it is, there is no other who brings what this channel is to tell
+                    happened = error.happened if isinstance(error, PortError) else _unforeseen(error)
+                    if happened != trouble and not self._stop.is_set():
+                        self._tell(str(error) if isinstance(error, PortError) else f"{self._channel}: {happened}")
+                    trouble = happened
                 self._wake.wait(LOOK_S)
                 self._wake.clear()
         finally:
@@ -118,33 +136,64 @@ class Courier:
 
     def _deliver(self, delivery: Delivery) -> bool:
         """Whether the channel works: a notice that is refused says nothing about the others."""
-        try:
-            self._notify.send(delivery.notice, delivery.receiver)
-        except PortError as error:
+        key = delivery.number, delivery.receiver
+        if 0 < self._resting.get(key, (0, 0.0))[1] - self._now_s() <= LONGEST_REST_S:
+            return True
+        error = None if key in self._brought else self._sent(delivery)
+        if error is not None:
             self._failed(delivery, error)
             return isinstance(error, Permanent)
-        except Exception as error:  # whatever it is, the others are told
-            happened = f"{type(error).__name__}: {error}"
-            self._failed(delivery, Permanent(happened, tried="tell", subject=delivery.receiver, remedy="Report this."))
-            return True
-        self._outbox.told(delivery, now_s=self._now_s())
+        self._brought.add(key)
+        if self._keep(lambda: self._outbox.told(delivery, now_s=self._now_s())):
+            self._brought.discard(key)
+            self._resting.pop(key, None)
         if self._trouble:
-            self._say(f"{self._channel} works again")
+            self._tell(f"{self._channel} works again")
             self._trouble = ""
         return True
 
+    def _sent(self, delivery: Delivery) -> PortError | None:
+        """Why it was not."""
+        try:
+            if delivery.unreadable:
+                remedy = "The version that wrote it can tell it."
+                return Permanent(f"it cannot be read: {delivery.unreadable}", tried="tell", subject=delivery.receiver, remedy=remedy)
+            self._notify.send(delivery.notice, delivery.receiver)
+        except PortError as error:
+            return error
+        except Exception as error:  # whatever it is, the others are told
+            return Permanent(_unforeseen(error), tried="tell", subject=delivery.receiver, remedy="Report this.")
+        return None
+
+    def _keep(self, write: Callable[[], None]) -> bool:
+        """Whether the outbox has taken it; the round says at its end why not."""
+        try:
+            write()
+        except PortError as error:
+            self._unkept = error
+            return False
+        return True
+
+    def _tell(self, text: str) -> None:
+        """Where nobody listens, or a log is full, people are told all the same."""
+        with contextlib.suppress(Exception):
+            self._say(text)
+
     def _failed(self, delivery: Delivery, error: PortError) -> None:
-        now_s = self._now_s()
-        pause_s = LONGEST_PAUSE_S if isinstance(error, Permanent) else min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(delivery.attempts, 20))
+        now_s, key = self._now_s(), (delivery.number, delivery.receiver)
+        attempts = max(delivery.attempts, self._resting.pop(key, (0, 0.0))[0])
+        pause_s = LONGEST_PAUSE_S if isinstance(error, Permanent) else min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(attempts, 20))
         if isinstance(error, Transient):
             pause_s = max(pause_s, error.retry_after_s)
         if now_s - delivery.posted_s > self._give_up_s:
-            self._outbox.give_up(delivery, now_s=now_s, trouble=error.happened)
-            self._say(f"{self._channel}: gives up to tell {delivery.receiver}: {delivery.notice.title}: {error.happened}")
-            return
-        self._outbox.postpone(delivery, next_s=now_s + pause_s, trouble=error.happened)
+            if self._keep(lambda: self._outbox.give_up(delivery, now_s=now_s, trouble=error.happened)):
+                self._tell(f"{self._channel}: gives up to tell {delivery.receiver}: {delivery.notice.title}: {error.happened}")
+                return
+            self._resting[key] = attempts + 1, now_s + pause_s
+        elif not self._keep(lambda: self._outbox.postpone(delivery, next_s=now_s + pause_s, trouble=error.happened)):
+            self._resting[key] = attempts + 1, now_s + pause_s
         if error.happened != self._trouble:
-            self._say(f"{self._channel}: cannot tell {delivery.receiver} yet: {error.happened}. {error.remedy}".rstrip(". ") + ".")
+            self._tell(f"{self._channel}: cannot tell {delivery.receiver} yet: {error.happened}. {error.remedy}".rstrip(". ") + ".")
         self._trouble = error.happened
 
     def _refresh(self) -> None:
@@ -154,10 +203,13 @@ class Courier:
             return
         self._refreshed_s = now_s
         for delivery in self._outbox.standing(self._channel):
-            try:
-                self._notify.send(delivery.notice, delivery.receiver)
-            except PortError as error:
+            error = self._sent(delivery)
+            if error is not None:
                 if error.happened != self._trouble:
-                    self._say(f"{self._channel}: cannot be told what still stands: {error.happened}")
+                    self._tell(f"{self._channel}: cannot be told what still stands: {error.happened}")
                 self._trouble = error.happened
                 return
+
+
+def _unforeseen(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

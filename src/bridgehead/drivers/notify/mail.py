@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.policy
 import email.utils
 import enum
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 
 import msgspec
@@ -91,7 +92,7 @@ class Mail:
         password = self._secret(self._options.password) if self._options.password else ""
         sent = False
         try:
-            with self._connected() as smtp:
+            with self._session() as smtp:
                 if self._options.user:
                     smtp.login(self._options.user, password)
                 sent = True
@@ -108,6 +109,16 @@ class Mail:
             raise Transient(
                 happened, tried=_TRIED, subject=self._options.server, remedy="Check that the mail server can be reached."
             ) from None
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[smtplib.SMTP]:
+        smtp = self._connected()
+        try:
+            yield smtp
+        finally:
+            with contextlib.suppress(smtplib.SMTPException, OSError):  # a mail is taken, or not, however the server says good-bye
+                smtp.quit()
+            smtp.close()
 
     def _connected(self) -> smtplib.SMTP:
         options = self._options

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.kernel.errors import Permanent, Transient
-from bridgehead.model.notice import Delivery, Notice, NoticeState
+from bridgehead.model.notice import Delivery, Notice, NoticeKind, NoticeState
 
 KEEP_S: Final = 90 * 86_400.0
 """So long, a thread that is over is remembered."""
@@ -35,12 +35,12 @@ CREATE TABLE IF NOT EXISTS deliveries (
 CREATE INDEX IF NOT EXISTS pending ON deliveries (channel) WHERE ended_s IS NULL;
 """
 _DELIVERIES: Final = """
-            SELECT d.number, channel, receiver, body, posted_s, attempts, next_s, ended_s, outcome, trouble
+            SELECT d.number, channel, receiver, key, thread, body, posted_s, attempts, next_s, ended_s, outcome, trouble
             FROM deliveries d JOIN notices n USING (number)"""
 _FIRST_OF_THREAD: Final = """NOT EXISTS (
                 SELECT 1 FROM deliveries e JOIN notices m USING (number) WHERE e.channel = d.channel AND e.receiver = d.receiver
                 AND e.ended_s IS NULL AND m.thread = n.thread AND m.number < n.number)"""
-_LONGEST_PAUSE_S: Final = 4000.0
+LONGEST_REST_S: Final = 4000.0
 """Longer than any pause between two attempts."""
 _TRIED: Final = "use the outbox of notices"
 
@@ -84,14 +84,14 @@ class Outbox:
             return True
 
     def open_threads(self, prefix: str) -> dict[str, Notice]:
-        """The last notice of each thread that begins with ``prefix`` and is open."""
+        """The last notice of each thread that begins with ``prefix`` and is open, but for those that this version cannot read."""
         rows = self._rows(
-            "SELECT body FROM notices WHERE number IN (SELECT max(number) FROM notices WHERE substr(thread, 1, ?) = ? GROUP BY thread)"
-            " AND state = ?",
+            "SELECT key, thread, body FROM notices WHERE state = ?3 AND number IN"
+            " (SELECT max(number) FROM notices WHERE substr(thread, 1, ?1) = ?2 GROUP BY thread)",
             (len(prefix), prefix, NoticeState.OPEN.value),
         )
-        found = [msgspec.json.decode(body, type=Notice) for (body,) in rows]
-        return {notice.thread: notice for notice in found}
+        found = [_notice(key, thread, body) for key, thread, body in rows]
+        return {notice.thread: notice for notice, unreadable in found if not unreadable}
 
     def ways(self, thread: str) -> list[tuple[str, str]]:
         """Every (channel, receiver) that was told of a thread, or will be."""
@@ -106,7 +106,7 @@ class Outbox:
             ORDER BY d.number LIMIT ?
         """
         # A moment that is far ahead comes of a clock that was set back.
-        return [_delivery(row) for row in self._rows(query, (channel, now_s, now_s + _LONGEST_PAUSE_S, most))]
+        return [_delivery(row) for row in self._rows(query, (channel, now_s, now_s + LONGEST_REST_S, most))]
 
     def standing(self, channel: str) -> list[Delivery]:
         """What a channel has told of threads that are still open: the last of each, for receivers that forget."""
@@ -115,7 +115,7 @@ class Outbox:
             WHERE channel = ? AND outcome = 'told' AND state = 'open'
             AND NOT EXISTS (SELECT 1 FROM notices m WHERE m.thread = n.thread AND m.number > n.number)
         """
-        return [_delivery(row) for row in self._rows(query, (channel,))]
+        return [found for row in self._rows(query, (channel,)) if not (found := _delivery(row)).unreadable]
 
     def told(self, delivery: Delivery, *, now_s: float) -> None:
         """The receiver has it."""
@@ -196,6 +196,15 @@ class Outbox:
 
 
 def _delivery(row: Any) -> Delivery:
-    number, channel, receiver, body, posted_s, attempts, next_s, ended_s, outcome, trouble = row
-    notice = msgspec.json.decode(body, type=Notice)
-    return Delivery(number, channel, receiver, notice, posted_s, attempts, next_s, ended_s, outcome, trouble)
+    number, channel, receiver, key, thread, body, posted_s, attempts, next_s, ended_s, outcome, trouble = row
+    notice, unreadable = _notice(key, thread, body)
+    return Delivery(number, channel, receiver, notice, posted_s, attempts, next_s, ended_s, outcome, trouble, unreadable)
+
+
+def _notice(key: str, thread: str, body: bytes) -> tuple[Notice, str]:
+    """With "", or something in its place and why it cannot be read: a newer version may have written it."""
+    try:
+        return msgspec.json.decode(body, type=Notice), ""
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        title = "a notice that this version cannot read"
+        return Notice(key, thread, NoticeKind.TROUBLE, title, "", 0.0, 0.0), str(error)

@@ -7,7 +7,7 @@ import ipaddress
 import time
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -69,13 +69,14 @@ class WebHook:
         self._secret = secret
         self._answers = answers
         self._now_s = now_s
-        place, mark, query = options.url.partition("?")
-        self._query = mark + query
-        self._client = WebClient(place, access=options.access, timeout_s=options.timeout_s)
+        self._place = place_of(options.url)
+        query = urlsplit(options.url).query
+        self._query = f"?{query}" if query else ""
+        self._client = WebClient(self._place, access=options.access, timeout_s=options.timeout_s)
 
     def receivers(self, notice: Notice) -> tuple[str, ...]:
-        """See the port: the one address."""
-        return (self._options.url,)
+        """See the port: the one address, without its query."""
+        return (self._place,)
 
     def send(self, notice: Notice, receiver: str) -> None:
         """See the port."""
@@ -85,7 +86,7 @@ class WebHook:
         answer = self._client.request("POST", self._query, tried=_TRIED, body=body, headers=headers, changes=True)
         if 200 <= answer.status < 300:
             return
-        raise _refusal(answer.status, answer.headers.get("retry-after", ""), subject=self._options.url)
+        raise _refusal(answer.status, answer.headers.get("retry-after", ""), subject=self._place)
 
     def _key(self, reference: str) -> bytes:
         try:
@@ -103,6 +104,12 @@ def document(notice: Notice, answer: AnswerWay | None) -> dict[str, Any]:
         data["answer"] = answer.document()
     at = datetime.datetime.fromtimestamp(notice.at_s, datetime.UTC).isoformat().replace("+00:00", "Z")
     return {"type": f"bridgehead.{notice.kind.value}.{notice.state.value}", "timestamp": at, "data": data}
+
+
+def place_of(url: str) -> str:
+    """An address without what may be secret in it, its user and its query: it can be shown and stored. Raises ValueError for none."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def is_loopback(host: str) -> bool:
