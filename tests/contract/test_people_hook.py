@@ -6,6 +6,8 @@ import http.client
 import json
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -266,6 +268,63 @@ def test_silent_clients_keep_nobody_from_answering(tmp_path: Path, bench: Bench)
     finally:
         for one in silent:
             one.close()
+
+
+SHORT = """
+import contextlib, http.client, os, resource, socket, sys, threading, time
+from bridgehead.drivers.people_hook import AnswerServer
+from bridgehead.drivers.people_hook.server import AT_ONCE
+
+def no_descriptors(client):
+    '''One is left for the connection, and none for its twin.'''
+    taken = []
+    with contextlib.suppress(OSError):
+        while True:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+    os.close(taken.pop())
+    try:
+        connect(client)
+    finally:
+        for one in taken:
+            os.close(one)
+
+def no_threads(client):
+    threading.stack_size(1 << 46)
+    try:
+        connect(client)
+    finally:
+        threading.stack_size(0)
+
+def connect(client):
+    with contextlib.suppress(ConnectionError):
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(b"GET /healthz HTTP/1.0\\r\\n\\r\\n")
+        print(client.recv(100))
+
+threading.excepthook = lambda args: None
+with AnswerServer(host="127.0.0.1", port=0, take=lambda brought: None) as server:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+    for _ in range(AT_ONCE + 3):
+        while threading.active_count() > 2:  # the one before has its descriptors still
+            time.sleep(0.01)
+        with socket.socket() as client:
+            client.settimeout(10)
+            {"descriptors": no_descriptors, "threads": no_threads}[sys.argv[1]](client)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("GET", "/healthz")
+    print(connection.getresponse().status, flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("what", ["descriptors", "threads"])
+def test_a_shortage_costs_connections_and_not_the_server(what: str) -> None:
+    done = subprocess.run([sys.executable, "-c", SHORT, what], capture_output=True, text=True, timeout=60)
+    *short, last = done.stdout.split("\n")[:-1] or [""]
+    assert last == "200", done.stderr
+    assert set(short) <= {"b''"}, "there was no shortage"
 
 
 def test_answers_come_over_tls(tmp_path: Path, bench: Bench) -> None:

@@ -4,11 +4,12 @@ look at links before people do must not approve."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import socketserver
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from types import TracebackType
@@ -99,28 +100,43 @@ class _Bounded(socketserver.TCPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """In a thread, when there is room."""
         self._room.acquire()
-        threading.Thread(target=self._served, args=(request, client_address), daemon=True).start()
+        try:
+            threading.Thread(target=self._served, args=(request, client_address), daemon=True).start()
+        except BaseException:  # no room for a thread: the caller ends the connection
+            self._room.release()
+            raise
 
     def _served(self, request: socket.socket, client_address: Any) -> None:
-        twin = request.dup()  # what TLS takes over below is another object
-        ending = threading.Timer(LONGEST_S, _cut, args=(twin,))
-        ending.daemon = True
-        ending.start()
+        """Descriptors and threads may be short just now: that ends this connection, and costs no place."""
         try:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), _cut_after(LONGEST_S, request):
                 request.settimeout(TIMEOUT_S)
                 if self._context is not None:
                     request = self._context.wrap_socket(request, server_side=True)
                 self.finish_request(request, client_address)
         finally:
-            ending.cancel()
-            twin.close()
             with contextlib.suppress(OSError):
                 self.shutdown_request(request)
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no news."""
+
+
+@contextlib.contextmanager
+def _cut_after(longest_s: float, connection: socket.socket) -> Iterator[None]:
+    """Raises OSError when there is no descriptor or no thread for it."""
+    with connection.dup() as twin:  # what TLS takes over is another object
+        ending = threading.Timer(longest_s, _cut, args=(twin,))
+        ending.daemon = True
+        try:
+            ending.start()
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
+        try:
+            yield
+        finally:
+            ending.cancel()
 
 
 def _cut(connection: socket.socket) -> None:
