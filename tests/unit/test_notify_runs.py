@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +16,14 @@ from bridgehead.app.home import Home
 from bridgehead.app.notifying import Bell, required_bell
 from bridgehead.app.notifying_runs import RunsTelling, RunTelling, levels_of, opened, tell, with_escalation
 from bridgehead.app.recover import Proposal, Setting, open_proposal
+from bridgehead.host.identity import this_driver
 from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import Person, RunId, ServiceId, SiteId, StepId
 from bridgehead.model import event as ev
 from bridgehead.model.notice import Notice, NoticeKind, NoticeState, Severity
 from bridgehead.model.recovery import Escalation, Recovery
 from bridgehead.model.runbook import ApprovalStep, GateStep, OnBreach, Runbook, TaskStep
-from bridgehead.recovery.escalation import due, waits
+from bridgehead.recovery.escalation import undriven, waits
 from bridgehead.runbook import state as st
 from bridgehead.runbook.apply import apply, fold
 from bridgehead.runbook.engine import open_run
@@ -62,7 +64,7 @@ def state_after(*events: ev.Event) -> st.RunState:
 
 def look(bell: Bell, state: st.RunState, home: Home, *, after_s: float = 2.0) -> None:
     now_s = BEGAN_S + after_s
-    tell(bell, state, due(waits(state), LEVELS, now_s=now_s), before=opened(bell), home=home, now_s=now_s)
+    tell(bell, state, waits(state), LEVELS, before=opened(bell), home=home, now_s=now_s)
 
 
 def told(bell: Bell) -> list[Notice]:
@@ -119,7 +121,7 @@ def test_one_who_knows_less_ends_nothing_that_another_has_begun(bell: Bell, home
     after = apply(before, ev.StepDone(BEGAN_S + 10, AGREE.id))
     after = apply(after, ev.StepStarted(BEGAN_S + 11, CABLE.id))
     look(bell, after, home)
-    tell(bell, before, (), before=opened(bell), home=home, now_s=BEGAN_S + 12)
+    tell(bell, before, waits(before), (), before=opened(bell), home=home, now_s=BEGAN_S + 12)
     assert [one.state for one in told(bell) if "cable" in one.thread] == [NoticeState.OPEN]
 
 
@@ -215,6 +217,157 @@ def test_all_runs_are_looked_at_also_when_nobody_drives_them_and_one_is_damaged(
     assert [one.thread.split("/")[1] for one in told(bell) if one.state is NoticeState.RESOLVED] == ["one"]
     assert len(said) == 1
     journal.close()
+
+
+class Undriven:
+    """A run that goes forward, and whoever looks at it; this process can be its driver."""
+
+    def __init__(self, home: Home, bell: Bell) -> None:
+        self.home, self.bell, self.journal, self.said = home, bell, home.journal(), list[str]()
+        book = Runbook("book", (GATE,))
+        connections = with_escalation({"sites": {}, "services": {}}, LEVELS[:1])
+        open_run(self.journal, RunId("move"), book, estate=connections, by="ops", at_s=BEGAN_S)
+        self.telling = self.another()
+
+    def another(self) -> RunsTelling:
+        return RunsTelling(self.home, self.bell, say=self.said.append)
+
+    def write(self, *events: ev.Event) -> None:
+        self.journal.append(RunId("move"), list(events), after_seq=self.journal.head_seq(RunId("move")), holder=None)
+
+    def drive(self, after_s: float) -> None:
+        epoch = self.journal.acquire(RunId("move"), this_driver())
+        self.write(ev.DriverTook(BEGAN_S + after_s, epoch, "x/1"))
+
+    def die(self) -> None:
+        self.journal.release(RunId("move"), this_driver())
+
+    def look(self, *after_s: float, telling: RunsTelling | None = None) -> list[tuple[NoticeKind, NoticeState]]:
+        """What was told so far."""
+        for one in after_s:
+            (telling or self.telling).look(self.journal, now_s=BEGAN_S + one)
+        return [(one.kind, one.state) for one in told(self.bell)]
+
+
+STANDS, IS_OVER = (NoticeKind.TROUBLE, NoticeState.OPEN), (NoticeKind.TROUBLE, NoticeState.RESOLVED)
+
+
+@pytest.fixture
+def alone(home: Home, bell: Bell) -> Iterator[Undriven]:
+    alone = Undriven(home, bell)
+    yield alone
+    alone.journal.close()
+
+
+def test_G08_a_run_whose_driver_died_is_told_to_those_on_call(bell: Bell, alone: Undriven) -> None:
+    alone.drive(0)
+    assert alone.look(1, 3600) == []
+    alone.die()
+    assert alone.look(3601, 3630) == [], "another driver may be about to come"
+    assert alone.look(3632, 3633) == [STANDS]
+    (trouble,) = told(bell)
+    assert (trouble.people, trouble.severity, trouble.since_s) == (("duty",), Severity.CRITICAL, BEGAN_S + 3601)
+    assert "no process drives it" in trouble.title
+    assert "bridgehead run resume move" in trouble.text
+    assert alone.look(3662) == [STANDS, (NoticeKind.CALL, NoticeState.OPEN)], "and the next ones are called"
+    assert told(bell)[1].people == ("ada",)
+    alone.drive(3663)
+    assert alone.look(3664).count(IS_OVER) == 1
+    assert len(alone.look(3700, 9999)) == 4
+    assert alone.said == []
+
+
+def test_a_driver_that_comes_says_itself_that_it_drives(home: Home, bell: Bell, alone: Undriven) -> None:
+    alone.look(0, 31)
+    alone.drive(32)
+    telling = RunTelling(home, levels=(), bell=bell, noted=set(), say=alone.said.append)
+    telling.saw(fold(entry.event for entry in alone.journal.read(RunId("move"))))
+    telling.notes()
+    assert alone.look() == [STANDS, IS_OVER]
+
+
+def test_who_looks_later_tells_it_no_second_time_and_does_not_end_it(alone: Undriven) -> None:
+    alone.look(0, 31)
+    assert alone.look(32, 33, 90, telling=alone.another()).count(STANDS) == 1
+    assert IS_OVER not in alone.look()
+
+
+def test_two_who_look_at_once_tell_it_once(bell: Bell, home: Home) -> None:
+    """Neither knows that the other tells it, and they saw it at their own moments."""
+    state = state_after()
+    for since_s in (BEGAN_S + 10.0, BEGAN_S + 10.9):
+        found = undriven(state, since_s=since_s)
+        assert found is not None
+        tell(bell, state, [found], (), before={}, home=home, now_s=BEGAN_S + 41)
+    assert len(told(bell)) == 1
+
+
+@pytest.mark.parametrize("entry", [True, False])
+def test_each_time_that_a_run_loses_its_driver_is_told(alone: Undriven, entry: bool) -> None:
+    """Also when the driver came and went between two looks, or wrote nothing."""
+    alone.look(0, 31)
+    if entry:
+        alone.drive(31.2)
+        state = fold(found.event for found in alone.journal.read(RunId("move")))
+        tell(alone.bell, state, (), (), before=opened(alone.bell), home=alone.home, now_s=BEGAN_S + 31.3)
+        alone.die()
+    else:
+        alone.journal.acquire(RunId("move"), this_driver())
+        alone.look(32)
+        alone.die()
+    assert alone.look(33, 60) == [STANDS, IS_OVER]
+    assert alone.look(64) == [STANDS, IS_OVER, STANDS]
+
+
+@pytest.mark.parametrize("event", [ev.Paused(BEGAN_S, "ops", "lunch"), ev.RunEnded(BEGAN_S, ev.Verdict.ABANDONED, "by hand")])
+def test_a_run_that_is_not_to_go_on_misses_no_driver(alone: Undriven, event: ev.Event) -> None:
+    alone.write(event)
+    assert alone.look(0, 31, 99) == []
+
+
+class Choosy:
+    """A channel that fails in an unforeseen way for one run."""
+
+    refresh_s = None
+
+    def receivers(self, notice: Notice) -> tuple[str, ...]:
+        if notice.labels["run"] == "odd":
+            raise ZeroDivisionError("oh")
+        return ("r",)
+
+    def send(self, notice: Notice, receiver: str) -> None:
+        pass
+
+
+def test_a_run_that_cannot_be_told_of_keeps_nobody_from_hearing_of_others(home: Home, bell: Bell, tmp_path: Path) -> None:
+    choosy = Bell(bell.file, {name: Choosy() for name in bell.channels}, folder=tmp_path / "choosy", say=print)
+    alone = Undriven(home, choosy)
+    open_run(alone.journal, RunId("odd"), Runbook("book", (GATE,)), estate={}, by="ops", at_s=BEGAN_S + 1)
+    assert alone.look(0, 31, 32) == [STANDS]
+    assert alone.said == ["nobody is told of odd: ZeroDivisionError: oh"]
+    alone.journal.close()
+    choosy.close(patience_s=0)
+
+
+class Unforeseen(Home):
+    """Its journal fails in a way that nobody has thought of."""
+
+    is_new = False  # type: ignore[assignment]
+
+    def journal(self) -> Any:
+        raise ZeroDivisionError("oh")
+
+
+def test_who_tells_of_all_runs_says_whatever_is_in_the_way_and_goes_on(home: Home, bell: Bell) -> None:
+    said: list[str] = []
+    stop = threading.Event()
+    thread = threading.Thread(target=RunsTelling(Unforeseen(home.folder), bell, say=said.append).run, args=(stop,), daemon=True)
+    thread.start()
+    thread.join(0.5)
+    assert thread.is_alive()
+    stop.set()
+    thread.join(10)
+    assert said == ["people cannot be told: ZeroDivisionError: oh"]
 
 
 def test_a_home_without_a_notify_file_is_told_what_to_write(tmp_path: Path) -> None:

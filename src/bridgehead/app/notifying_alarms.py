@@ -56,7 +56,7 @@ def tell_alarms(bell: Bell, made: WatchReport) -> None:
     standing = {_thread(prefix, alarm): alarm for alarm in made.alarms}
     for thread, alarm in standing.items():
         last = before.get(thread)
-        if last is None or _kind(last) is not alarm.kind:
+        if last is None or _kind(last) != alarm.kind:
             bell.post(_notice(bell, made, thread, alarm, last))
     bell.settle(before, standing, what=lambda notice: f"This is over: {notice.title}.", now_s=made.at_s)
 
@@ -65,9 +65,9 @@ def _thread(prefix: str, alarm: AlarmState) -> str:
     return f"{prefix}{alarm.key}/{alarm.raised_s or 0.0:.3f}"
 
 
-def _kind(notice: Notice) -> AlarmKind:
-    """The last word of the key says what the alarm was when it was told last."""
-    return AlarmKind(notice.key.rsplit("/", 1)[1])
+def _kind(notice: Notice) -> str:
+    """The last word of the key says what the alarm was when it was told last, perhaps by another version."""
+    return notice.key.rsplit("/", 1)[1]
 
 
 def _notice(bell: Bell, made: WatchReport, thread: str, alarm: AlarmState, last: Notice | None) -> Notice:

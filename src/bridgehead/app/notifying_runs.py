@@ -21,13 +21,15 @@ from bridgehead.model.notifyfile import Notifying
 from bridgehead.model.recovery import Escalation
 from bridgehead.model.runbook import ApprovalStep, TaskStep
 from bridgehead.ports.journal import Entry, Journal
-from bridgehead.recovery.escalation import Call, Wait, WaitKind, due, waits
+from bridgehead.recovery.escalation import Call, Wait, WaitKind, due, undriven, waits
 from bridgehead.runbook import state as st
 from bridgehead.runbook.apply import apply, fold
 
 ESCALATION: Final = "escalation"
 """Beside the connections of a run: its own escalation, so that whoever drives it knows it."""
 LOOK_S: Final = 1.0
+UNDRIVEN_S: Final = 30.0
+"""So long, nobody must drive a run before that is trouble: longer than any lease, and than a driver takes that starts anew."""
 
 
 def with_escalation(connections: dict[str, Any], levels: Sequence[Escalation]) -> dict[str, Any]:
@@ -46,17 +48,32 @@ def opened(bell: Bell, run: RunId | None = None) -> dict[str, Notice]:
     return bell.outbox.open_threads("run/" if run is None else _prefix(run))
 
 
-def tell(bell: Bell, state: st.RunState, calls: Sequence[Call], *, before: Mapping[str, Notice], home: Home, now_s: float) -> None:
+def tell(
+    bell: Bell,
+    state: st.RunState,
+    found: Sequence[Wait],
+    levels: Sequence[Escalation],
+    *,
+    before: Mapping[str, Notice],
+    home: Home,
+    now_s: float,
+) -> None:
     """Have told what waits for people, whom nobody answered, and what is over. Raises port errors of the outbox.
 
     Args:
+        found: what it waits for.
         before: threads that were open before ``state`` was read: another process, that knows more, may have opened others since.
     """
-    standing = [_waiting(bell.file, state, wait, home) for wait in waits(state)] + [_calling(state, call) for call in calls]
+    standing = [_waiting(bell.file, state, wait, home) for wait in found]
+    standing += [_calling(state, call) for call in due(found, levels, now_s=now_s)]
     for notice in standing:
         bell.post(notice)
-    prefix = _prefix(state.run)
-    ours = {thread: last for thread, last in before.items() if thread.startswith(prefix) and last.since_s <= state.last_s}
+    prefix, alone = _prefix(state.run), _alone(state.run)
+    ours = {
+        thread: last
+        for thread, last in before.items()
+        if thread.startswith(prefix) and (last.since_s <= state.last_s or thread.startswith(alone))  # whether it is driven, no entry says
+    }
     bell.settle(ours, {notice.thread for notice in standing}, what=lambda notice: _outcome(state, notice), now_s=now_s)
 
 
@@ -91,7 +108,7 @@ class RunTelling:
             before = opened(self._bell, self._state.run) if self._bell is not None else {}
             state = self._state
             if self._bell is not None:
-                tell(self._bell, state, due(waits(state), self._levels, now_s=now_s), before=before, home=self._home, now_s=now_s)
+                tell(self._bell, state, waits(state), self._levels, before=before, home=self._home, now_s=now_s)
             self._trouble = ""
         except PortError as error:
             if error.happened != self._trouble:
@@ -132,6 +149,7 @@ class RunsTelling:
         self._seen: dict[RunId, tuple[int, st.RunState, tuple[Escalation, ...]]] = {}
         self._damaged: set[RunId] = set()
         self._over: set[RunId] = set()
+        self._idle: dict[RunId, tuple[float, float]] = {}  # when the last driver wrote last, and since when there has been none
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again until ``stop``. What is in the way is said once, and waited for."""
@@ -142,10 +160,11 @@ class RunsTelling:
                     journal = journal or self._home.journal()
                     self.look(journal, now_s=time.time())
                 trouble = ""
-            except BridgeheadError as error:
-                if error.happened != trouble:
-                    self._say(f"people cannot be told: {error.happened}")
-                trouble = error.happened
+            except Exception as error:  # whatever it is: who tells nobody any more must at least say so, and go on
+                happened = error.happened if isinstance(error, BridgeheadError) else f"{type(error).__name__}: {error}"
+                if happened != trouble:
+                    self._say(f"people cannot be told: {happened}")
+                trouble = happened
             stop.wait(LOOK_S)
         if journal is not None:
             journal.close()
@@ -158,15 +177,34 @@ class RunsTelling:
                 continue
             try:
                 state, levels = self._read(journal, run)
-            except (ValueError, KeyError, AssertionError, BridgeheadError) as error:
-                if isinstance(error, PortError):
-                    raise
+                found = [*waits(state), *self._undriven(journal, state, before, now_s=now_s)]
+                tell(self._bell, state, found, levels, before=before, home=self._home, now_s=now_s)
+            except PortError:
+                raise
+            except Exception as error:  # damaged, or of a newer version, or whatever it is: others are told of
                 self._damaged.add(run)
-                self._say(f"nobody is told of {run}: its journal cannot be read ({error})")
+                self._say(f"nobody is told of {run}: {type(error).__name__}: {error}")
                 continue
-            tell(self._bell, state, due(waits(state), levels, now_s=now_s), before=before, home=self._home, now_s=now_s)
             if isinstance(state.mode, st.Ended):
                 self._over.add(run)
+
+    def _undriven(self, journal: Journal, state: st.RunState, before: Mapping[str, Notice], *, now_s: float) -> list[Wait]:
+        """That nobody drives the run, when it has been so for long enough, or another process has seen so and told it."""
+        run = state.run
+        told = next(
+            (last.since_s for thread, last in before.items() if thread.startswith(_alone(run)) and last.kind is NoticeKind.TROUBLE), None
+        )
+        driven_s, since_s = self._idle.get(run, (state.driven_s, now_s))
+        if told is not None:
+            since_s = told
+        elif driven_s != state.driven_s or since_s > now_s:  # somebody drove it since then; or the clock was set back
+            since_s = now_s
+        wait = undriven(state, since_s=since_s)
+        if wait is None or journal.holder(run) is not None:
+            self._idle.pop(run, None)
+            return []
+        self._idle[run] = state.driven_s, since_s
+        return [wait] if told is not None or now_s - since_s >= UNDRIVEN_S else []
 
     def _read(self, journal: Journal, run: RunId) -> tuple[st.RunState, tuple[Escalation, ...]]:
         known = self._seen.get(run)
@@ -188,14 +226,23 @@ def _prefix(run: RunId) -> str:
     return f"run/{run}/"
 
 
+def _alone(run: RunId) -> str:
+    """Of the threads that say that nobody drives it; no step has an empty name."""
+    return f"{_prefix(run)}/undriven/"
+
+
 def _thread(run: RunId, wait: Wait) -> str:
+    if wait.kind is WaitKind.DRIVER:  # two processes that see it within the same moment tell it once
+        return f"{_alone(run)}{wait.since_s // UNDRIVEN_S:.0f}"
     return f"{_prefix(run)}{wait.step}/{wait.since_s:.3f}"
 
 
 def _waiting(file: Notifying, state: st.RunState, wait: Wait, home: Home) -> Notice:
     thread = _thread(state.run, wait)
-    trouble = wait.kind is WaitKind.TROUBLE
+    trouble = wait.kind in (WaitKind.TROUBLE, WaitKind.DRIVER)
     explain = f"`bridgehead run explain {state.run}{home.option}` says what can be done."
+    if wait.kind is WaitKind.DRIVER:
+        explain = f"`bridgehead run resume {state.run}{home.option}`, or a controller, goes on with it.\n{explain}"
     ask = None if trouble else _ask(file, state, wait, home)
     return Notice(
         key=thread,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -23,6 +24,8 @@ class WaitKind(enum.StrEnum):
     TASK = "task"
     TROUBLE = "trouble"
     """Somebody must look: a step failed, a gate froze the run, an undo is stuck, the world differs."""
+    DRIVER = "driver"
+    """The run should go on, and no process drives it."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -69,6 +72,24 @@ def waits(state: st.RunState) -> list[Wait]:
         case _:
             pass
     return found
+
+
+def undriven(state: st.RunState, *, since_s: float) -> Wait | None:
+    """For what a run waits that nobody drives; None when it would not go on by itself either.
+
+    Args:
+        since_s: since when nobody drives it, as whoever looks at its lease has seen.
+    """
+    match state.mode:
+        case st.Forward():
+            way = "its way to the goal"
+        case st.Backward():
+            way = "its way back"
+        case st.OnHold() | st.NeedsPerson() | st.Abandoning() | st.Ended():
+            return None
+        case _ as never:
+            assert_never(never)
+    return Wait(WaitKind.DRIVER, StepId(""), since_s, (), f"{state.run} stands still on {way}: no process drives it")
 
 
 def due(found: Sequence[Wait], levels: Sequence[Escalation], *, now_s: float) -> list[Call]:
