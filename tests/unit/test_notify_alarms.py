@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bridgehead.app.home import Home
@@ -55,6 +56,14 @@ def alarm(kind: AlarmKind, *, raised_s: float = 10.0, key: str = KEY, text: str 
 
 def told(bell: Bell) -> list[Notice]:
     return [found.notice for found in reversed(bell.outbox.deliveries())]
+
+
+def test_an_alarm_that_a_newer_version_told_as_a_kind_of_its_own_is_told_again(bell: Bell) -> None:
+    look(bell, 10.0, alarm(AlarmKind.MISSED))
+    (first,) = told(bell)
+    bell.post(msgspec.structs.replace(first, key=f"{first.thread}/2/newer"))
+    look(bell, 20.0, alarm(AlarmKind.MISSED))
+    assert told(bell)[-1].key == f"{first.thread}/3/missed"
 
 
 def test_an_alarm_is_told_when_it_is_raised_changes_and_ends_and_not_at_each_look(bell: Bell) -> None:
