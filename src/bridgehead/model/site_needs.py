@@ -86,6 +86,7 @@ class SiteNeeds(msgspec.Struct, frozen=True, omit_defaults=True):
         nodes: that the job asks for.
         gpus_per_node: that it asks for; 0 when it asks for none, or only in all.
         gpus: in all; 0 when nobody said.
+        unsized: why nodes and GPUs are not all known; then they are the least that it may need. "" when they are.
         gpu_model: that the estate says it needs; may be empty.
         here, there: GPU nodes of source and target.
         look: how the target is looked at.
@@ -103,6 +104,7 @@ class SiteNeeds(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: int = 1
     gpus_per_node: int = 0
     gpus: int = 0
+    unsized: str = ""
     gpu_model: str = ""
     here: tuple[NodeClass, ...] = ()
     there: tuple[NodeClass, ...] = ()

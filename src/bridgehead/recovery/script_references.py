@@ -15,13 +15,15 @@ import msgspec
 
 from bridgehead.model.site_map import Kind
 from bridgehead.recovery import script_words as sw
+from bridgehead.recovery.script_parts import directives, directives_within, scripts_within, shifted
 from bridgehead.recovery.shell_words import ASSIGNMENT, Command, Token, Word, commands, shell_words
-from bridgehead.recovery.slurm_words import Option, Shape, gpus_asked, names, options, variable_option
+from bridgehead.recovery.slurm_words import Option, Shape, call_options, calls, line_options, names, variable_option
 
-_SLURM: Final = frozenset({"srun", "sbatch", "salloc"})
 _MOUNTS: Final = re.compile(r"(?<![^\s,=\"'])(/[^:,\s\"']+):(/[^:,\s\"']*)")
 _MOUNT_OPTIONS: Final = frozenset({"-B", "--bind", "-v", "--volume", "--container-mounts"})
 _REMOTE: Final = frozenset({"ssh", "scp", "rsync", "sftp"})
+UNLOADED: Final = frozenset({"module unload", "module rm", "module del", "module swap from"})
+"""Holders of modules that are taken away."""
 _LOADS: Final = frozenset({"load", "add", "try-load", "swap", "switch", "sw", "unload", "rm", "del"})
 
 
@@ -69,15 +71,13 @@ class Script(msgspec.Struct, frozen=True):
         references: in the order of the script.
         options: all options of its ``#SBATCH`` lines, the ones that name nothing of a site too.
         unread: offsets of ``#SBATCH`` lines that Slurm does not read, since a command stands before them.
-        unclear: (offset, option, value) of options whose value is known only when the script runs.
-        gpus: (type or "", number) for each option of an ``#SBATCH`` line that asks for some.
+        unclear: (offset, word, why) of what cannot be read for sure.
     """
 
     references: tuple[Reference, ...]
     options: tuple[Option, ...]
     unread: tuple[int, ...]
     unclear: tuple[tuple[int, str, str], ...]
-    gpus: tuple[tuple[str, int], ...]
 
 
 def read_script(text: str, *, known: Mapping[Kind, Sequence[str]], inside: Iterable[str] = ()) -> Script:
@@ -102,23 +102,23 @@ class _Reader:
         """Words and texts that are looked through for what has a form of its own."""
 
     def read(self) -> Script:
-        directives, unread = self._directives()
+        lines, unread = directives(self.text, self.words)
         self.hidden = [one for one in self.words if one.kind in (Token.WORD, Token.HEREDOC, Token.VERBATIM)]
         if self.words and self.words[0].text.startswith("#!"):
             first = self.words[0]
             self.hidden.insert(0, Word(Token.WORD, first.text[2:], first.start + 2))
         self.commands = commands(self.words)
-        for inner in self._scripts_within():
+        for inner in scripts_within(self.words):
             self.commands += commands(inner)
         read: list[Option] = []
-        for words in directives:
-            found = list(options(words))
+        for words in lines:
+            found = list(line_options(words))
             read += found
             self.hidden += words
             for option in found:
                 self._option(option)
-        for words in self._directives_within():
-            for option in options(words):
+        for words in directives_within(self.words):
+            for option in line_options(words):
                 self._option(option)
         for command in self.commands:
             self._command(command)
@@ -128,62 +128,34 @@ class _Reader:
         self._endpoints()
         self._paths()
         self._asked()
-        gpus = tuple(asked for one in read if (asked := gpus_asked(one)) is not None)
         references = tuple(sorted(self.found, key=lambda one: one.start))
-        return Script(references, tuple(read), tuple(unread), tuple(self.unclear), gpus)
+        return Script(references, tuple(read), tuple(unread), tuple(self.unclear))
 
     # claiming
 
     def _add(self, kind: Kind, text: str, start: int, end: int, *, use: Use = Use.READ, holder: str = "", value: str = "") -> None:
         if start < end and any(self.claimed[start:end]):
             if not all(self.claimed[start:end]):
-                self.unclear.append((start, holder or "part of it", text))
+                self._doubt(start, text, holder or "part of it")
             return
         self.claimed[start:end] = b"\1" * (end - start)
         self.found.append(Reference(kind, text, start, end, use, holder, value))
+
+    def _doubt(self, start: int, word: str, holder: str) -> None:
+        self.unclear.append((start, word, f"what {holder} gets is known only when the script runs"))
 
     def _hide(self, start: int, end: int) -> None:
         self.claimed[start:end] = b"\1" * (end - start)
 
     # options
 
-    def _directives(self) -> tuple[list[list[Word]], list[int]]:
-        found: list[list[Word]] = []
-        unread: list[int] = []
-        begun = False
-        for word in self.words:
-            line_start = word.start == 0 or self.text[word.start - 1] == "\n"
-            if word.kind is Token.COMMENT and line_start and re.match(r"#SBATCH\s", word.text):
-                inner = _shifted(word.text[7:], word.start + 7)
-                if begun:
-                    unread.append(word.start)
-                else:
-                    found.append([one for one in inner if one.kind is Token.WORD])
-            begun = begun or word.kind in (Token.WORD, Token.OPERATOR)
-        return found, unread
-
-    def _scripts_within(self) -> Iterator[list[Word]]:
-        """Here-documents, and the texts of ``bash -c`` and ``sbatch --wrap``, as scripts."""
-        for word in self.words:
-            if word.kind in (Token.HEREDOC, Token.VERBATIM):
-                yield _shifted(word.text, word.start)
-        for before, word in zip(self.words, self.words[1:], strict=False):
-            found = re.fullmatch(r"(?:--wrap=)?([\"'])(.*)\1", word.text, re.DOTALL)
-            if found is not None and (word.text.startswith("--wrap=") or re.fullmatch(r"-[a-z]*c|--wrap", before.text)):
-                yield _shifted(found[2], word.start + found.start(2))
-
-    def _directives_within(self) -> Iterator[list[Word]]:
-        """The ``#SBATCH`` lines of a script that this one writes."""
-        for word in self.words:
-            if word.kind in (Token.HEREDOC, Token.VERBATIM):
-                for line in re.finditer(r"^#SBATCH\s(.*)$", word.text, re.MULTILINE):
-                    yield [one for one in _shifted(line[1], word.start + line.start(1)) if one.kind is Token.WORD]
-
     def _option(self, option: Option) -> None:
         start, end, holder = option.start, option.start + len(option.value), f"--{option.name}"
         match option.shape:
             case Shape.OTHER:
                 self._hide(start, end)
+            case Shape.UNCLEAR:
+                self.unclear.append((start, option.value, f"nobody can tell whether it belongs to {holder} of Slurm or to the program"))
             case Shape.READ | Shape.WRITTEN:
                 use = Use.READ if option.shape is Shape.READ else Use.WRITTEN
                 for path in sw.paths(option.value):
@@ -200,7 +172,7 @@ class _Reader:
             case _ if re.search(r"[$`'\"]", option.value):
                 literal = self._given_once(option.value)
                 if literal is None:
-                    self.unclear.append((start, holder, option.value))
+                    self._doubt(start, option.value, holder)
                 else:
                     self._option(msgspec.structs.replace(option, value=literal[0], start=literal[1]))
             case _:
@@ -228,10 +200,10 @@ class _Reader:
             if option is not None:
                 self._option(option)
         arguments = command.words[1:]
-        if command.name in _SLURM:
-            for option in options(arguments):
+        for call in calls(command.words):
+            for option in self._options_of(call):
                 self._option(option)
-        elif command.name in ("module", "ml"):
+        if command.name in ("module", "ml"):
             self._modules(command)
         elif command.name in _MAKERS:
             for word in arguments:
@@ -248,19 +220,32 @@ class _Reader:
                     self._add(Kind.ENDPOINT, found[group], word.start + found.start(group), word.start + found.end(group))
                     self._hide(word.start + found.end(group), word.end)  # a path of the other machine
 
+    def _options_of(self, call: Sequence[Word]) -> Iterator[Option]:
+        """Those that are written there, and those in texts of variables that are."""
+        yield from call_options(call)
+        for word in call:
+            if used := re.fullmatch(r"\$\{?(\w+)\}?", word.text):
+                for given in (one for command in self.commands for one in self._assigned(command) if _name_of(one) == used[1]):
+                    _, text, start = _value_of(given)
+                    yield from line_options(shifted(text, start)) if text.lstrip().startswith("-") else ()
+
     def _modules(self, command: Command) -> None:
         arguments = [word for word in command.words[1:] if not word.text.startswith("-")]
+        for word in command.words[1:] if command.name == "ml" else ():
+            if re.match(r"-\w[^/]*/", word.text):  # ml -cuda/11.8
+                self._word(Kind.MODULE, Word(word.kind, word.text[1:], word.start + 1), holder="module unload")
         if command.name == "module" or (arguments and arguments[0].bare in (*_LOADS, "purge", "use", "list", "reset", "restore", "save")):
             verb, arguments = (arguments[0].bare if arguments else ""), arguments[1:]
         else:
             verb = "load"
         if verb in _LOADS:
-            for word in arguments:
-                self._word(Kind.MODULE, word, holder=f"module {verb}")
+            swaps = verb in ("swap", "switch", "sw") and len(arguments) > 1
+            for number, word in enumerate(arguments):
+                self._word(Kind.MODULE, word, holder="module swap from" if swaps and not number else f"module {verb}")
 
     def _word(self, kind: Kind, word: Word, *, holder: str) -> None:
         if "$" in word.text:
-            self.unclear.append((word.start, holder, word.text))
+            self._doubt(word.start, word.text, holder)
             return
         quoted = len(word.text) - len(word.bare) == 2
         self._add(kind, word.bare, word.start + quoted, word.end - quoted, holder=holder)
@@ -359,11 +344,6 @@ class _Reader:
                     given.add(found.text)
                     at = word.start + found.start
                     self.found.append(Reference(Kind.VARIABLE, found.text, at, at + len(found.text), Use.ASKED))
-
-
-def _shifted(text: str, at: int) -> list[Word]:
-    """The tokens of a part of the script."""
-    return [Word(one.kind, one.text, one.start + at) for one in shell_words(text)]
 
 
 def _runner_words(command: Command) -> tuple[Word, ...]:

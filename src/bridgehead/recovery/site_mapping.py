@@ -49,7 +49,7 @@ class Needed(msgspec.Struct, frozen=True):
 
     Attributes:
         word: as the mapped script has it; of a variable that is set, ``NAME=value``.
-        line: where it is first named.
+        line: where it is first named, of a module last.
         holder: the variable or option whose value it is in.
     """
 
@@ -68,7 +68,7 @@ class Mapped(msgspec.Struct, frozen=True):
         uncovered: empty when it may be submitted there.
         kept: (line, word, rule) of what stays as it is because a rule says so.
         notes: (line, remark) of what is worth knowing.
-        needs: each once.
+        needs: each once, a module at its last place.
         script: what was found in the original.
     """
 
@@ -109,8 +109,8 @@ class _Mapper:
     def map(self) -> Mapped:
         for reference in self.script.references:
             self._reference(reference)
-        for start, option, value in self.script.unclear if self.source != self.target else ():
-            self._refuse(start, Kind.VARIABLE, value, f"what {option} gets is known only when the script runs")
+        for start, word, why in self.script.unclear if self.source != self.target else ():
+            self._refuse(start, Kind.VARIABLE, word, why)
         self.uncovered.sort(key=lambda one: (one.line, one.word))
         notes = [(self._line(at), "Slurm does not read this #SBATCH line: a command stands before it") for at in self.script.unread]
         return Mapped(
@@ -137,6 +137,8 @@ class _Mapper:
         before, after = _before(one), ruling.after
         if after:
             need = one.text if one.use is Use.ASKED else f"{one.text}={after}" if one.kind is Kind.VARIABLE else after
+            if one.kind is Kind.MODULE:  # what is loaded last counts
+                self.needs.pop((one.kind, need, one.use), None)
             self.needs.setdefault((one.kind, need, one.use), Needed(one.kind, need, line, one.use, one.holder))
         if before == after or one.use is Use.ASKED:
             self.kept.append((line, before, ruling.rule))

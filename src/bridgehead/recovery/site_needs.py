@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -14,14 +14,20 @@ from bridgehead.recovery import script_words as sw
 from bridgehead.recovery.script_references import Use
 from bridgehead.recovery.site_mapping import Mapped
 from bridgehead.recovery.site_rules import Rules
+from bridgehead.recovery.slurm_words import gpus_asked
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """How large a job is, as its ``#SBATCH`` lines say; 0 where they do not."""
+    """How large a job is, as its ``#SBATCH`` lines say; 0 where they ask for none.
+
+    Attributes:
+        unsized: why not all of it can be worked out; then the numbers are the least that it may be. "" when all is known.
+    """
 
     nodes: int = 1
     gpus_per_node: int = 0
     gpus: int = 0
+    unsized: str = ""
 
 
 def needs_of_script(mapped: Mapped, mapping: SiteMap) -> tuple[Need, ...]:
@@ -52,19 +58,57 @@ def images_of_script(mapped: Mapped, mapping: SiteMap) -> tuple[ImageNeed, ...]:
 
 
 def shape_of_script(mapped: Mapped) -> Shape:
-    """Nodes and GPUs that it asks for."""
-    nodes, per_node, total = 1, 0, 0
-    for option in mapped.script.options:
-        number = re.match(r"\d+", option.value)
-        if option.name == "nodes" and number:
-            nodes = int(number[0])
-    named = [option.name for option in mapped.script.options if option.name in ("gres", "gpus", "gpus-per-node", "gpus-per-task")]
-    for name, (_, count) in zip([name for name in named], mapped.script.gpus, strict=False):
-        if name == "gpus":
-            total = count
-        elif name in ("gres", "gpus-per-node"):
-            per_node = max(per_node, count)
-    return Shape(nodes, per_node, total or per_node * nodes)
+    """Nodes and GPUs that it asks for, as Slurm counts them: of an option that is given twice, the last counts (man sbatch)."""
+    last = {one.name: one for one in mapped.script.options}
+    said = {name: one.value for name, one in last.items()}
+    unsized = ["it is a job of several components"] if re.search(r"^#SBATCH\s+(?:het|pack)job\b", mapped.text, re.MULTILINE) else []
+    asked: dict[str, int] = {}
+    for name, option in last.items():
+        counts = [count for _, count in gpus_asked(option) if count != 0]
+        if len(counts) == 1 and counts[0] is not None:
+            asked[name] = counts[0]
+        elif counts:
+            unsized.append(f"--{name}={option.value} is not one type and one number")
+    tasks, each = _number(said, "ntasks"), _number(said, "ntasks-per-node")
+    shared, per_task = _number(said, "ntasks-per-gpu"), max(asked.get("gpus-per-task", 0), asked.get("tres-per-task", 0))
+    by_socket = asked.get("gpus-per-socket", 0) * (_number(said, "sockets-per-node") or 0)
+    per_node = max(asked.get("gres", 0), asked.get("gpus-per-node", 0), per_task * (each or 0), by_socket)
+    total = max(asked.get("gpus", 0), per_task * (tasks or 0))
+    if tasks and shared and not asked:
+        total = -(-tasks // shared)
+    nodes = _nodes(said, asked, per_node)
+    if not {"ntasks", "ntasks-per-node", "gpus"} & set(said):
+        per_node = max(per_node, per_task)  # Slurm starts one task on each node
+    if nodes == 1 and "nodes" in said:
+        per_node = max(per_node, total)
+    if nodes is None and (per_node or not total or "nodes" in said):
+        unsized.append("its lines do not settle how many nodes it needs")
+    if (asked or shared) and not (per_node or total):
+        unsized.append(f"its lines do not settle what {', '.join(f'--{name}' for name in asked) or '--ntasks-per-gpu'} comes to")
+    least = int(bool(unsized) and any(count != 0 for one in last.values() for _, count in gpus_asked(one)))
+    return Shape(nodes or 1, per_node, max(total, per_node * (nodes or 1), least), "; ".join(unsized))
+
+
+def _number(said: Mapping[str, str], name: str) -> int | None:
+    """The number that an option has; None without one."""
+    value = said.get(name, "")
+    return int(value) if value.isdecimal() else None
+
+
+def _nodes(said: Mapping[str, str], asked: Mapping[str, int], per_node: int) -> int | None:
+    """How many nodes it starts with; None when that is left to Slurm, or cannot be read."""
+    tasks, each = _number(said, "ntasks"), _number(said, "ntasks-per-node")
+    by_tasks = -(-tasks // each) if tasks and each else 0
+    if "nodes" in said:
+        found = re.fullmatch(r"(\d+)(-\d+)?", said["nodes"])
+        return None if found is None else max(int(found[1]), by_tasks if found[2] else 0, 1)
+    if {"nodelist", "nodefile"} & set(said) or ("ntasks" in said and tasks is None) or ("ntasks-per-node" in said and each is None):
+        return None
+    if by_tasks:
+        return by_tasks
+    if per_node and asked.get("gpus"):
+        return -(-asked["gpus"] // per_node)
+    return 1 if "gpus" not in asked and tasks in (None, 1) else None
 
 
 def needs_of_job(job: SiteJob, *, where: str) -> Iterator[Need]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,6 +19,7 @@ from bridgehead.kernel.errors import PortError
 from bridgehead.model.finding import Finding, Origin
 from bridgehead.model.site_map import Kind
 from bridgehead.model.site_needs import NodeClass, SiteNeeds
+from bridgehead.recovery.script_references import UNLOADED
 
 _LEAST_DRIVER: Final = {
     **{"11.0": "450.51.05", "11.8": "520.61.05", "12.0": "525.60.13", "12.1": "530.30.02", "12.2": "535.54.03", "12.3": "545.23.06"},
@@ -26,6 +28,7 @@ _LEAST_DRIVER: Final = {
 """The driver that came with each CUDA on Linux (release notes of the CUDA Toolkit, table of toolkit and driver versions)."""
 _LEAST_OF_MAJOR: Final = {"11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
 """The oldest driver on which any CUDA of a major version runs in part (CUDA minor version compatibility)."""
+_SIZE: Final = "write --nodes and --gpus-per-node into the script"
 _READ: Final = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader, on a node with GPUs there"
 
 
@@ -47,7 +50,7 @@ def judge_gpus(needs: SiteNeeds, cluster: Cluster, place: Place, images: dict[st
     if not (needs.gpus or needs.gpus_per_node or needs.gpu_model or needs.words(Kind.GRES)):
         return
     yield _count(needs, cluster)
-    there = _seen(needs, place) or list(needs.there)
+    there = [*_seen(needs, place), *needs.there]
     yield from _model(needs, there)
     brought = _software(needs, images)
     yield _driver(needs, there, brought)
@@ -67,13 +70,18 @@ def _count(needs: SiteNeeds, cluster: Cluster) -> Finding:
     enough = [has for has in each_has if (has.get(kind, 0) if kind else sum(has.values())) >= each]
     seen = sorted({f"{count} {name or 'GPUs'}" for has in each_has for name, count in has.items()})
     case.take("GPUs of usable nodes", ", ".join(seen) or "none", "", "scontrol show node", origin=Origin.MEASURED)
-    text = f"{len(enough)} usable nodes have {words}; the job needs {needs.nodes} (there: {', '.join(seen) or 'no GPUs'})"
+    has = f"there: {', '.join(seen) or 'no GPUs'}"
+    text = f"{len(enough)} usable nodes have {words}; the job needs {needs.nodes} ({has})"
     remedy = "bring nodes back into service, correct the row of gres, or make the job smaller"
+    have, least = len(enough), needs.nodes
     if needs.gpus and not needs.gpus_per_node:
-        total = sum(has.get(kind, 0) if kind else sum(has.values()) for has in each_has)
-        text = f"usable nodes have {total} {kind or 'GPUs'} in all; the job needs {needs.gpus}"
-        return case.at_least(total, needs.gpus, "", text, remedy=remedy)
-    return case.at_least(len(enough), needs.nodes, "", text, remedy=remedy)
+        best = sorted((one.get(kind, 0) if kind else sum(one.values()) for one in each_has), reverse=True)
+        have, least = sum(best[: needs.nodes] if needs.nodes > 1 else best), needs.gpus
+        text = f"{f'the best {needs.nodes}' if needs.nodes > 1 else 'all'} usable nodes have {have} {kind or 'GPUs'}; the job needs {least}"
+    if needs.unsized:
+        case.take("size of the job", None, "", "its #SBATCH lines")
+        text = f"{text}, or more: {needs.unsized}"
+    return case.at_least(have, least, "", text, remedy=remedy, measurement=_SIZE if needs.unsized else "")
 
 
 def _declared(needs: SiteNeeds, kind: str, each: int, why: str) -> Finding:
@@ -88,18 +96,19 @@ def _declared(needs: SiteNeeds, kind: str, each: int, why: str) -> Finding:
 
 
 def _seen(needs: SiteNeeds, place: Place) -> list[NodeClass]:
-    """The driver and model of the node that a look leads to; nothing when there is no such look."""
+    """Models and drivers of the node that a look leads to, a class for each; nothing when there is no such look."""
     if not needs.look.on_node:
         return []
     try:
         result = place.run([*needs.look.on_node, "nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], timeout_s=120.0)
     except PortError:
         return []
-    rows = [line.split(", ") for line in result.text.splitlines() if line.count(", ") == 1]
-    if result.exit_code or not rows:
+    rows = Counter(tuple(line.split(", ")) for line in result.text.splitlines() if line.count(", ") == 1)
+    if result.exit_code:
         return []
-    nccl = {one.nccl for one in needs.there}
-    return [NodeClass(1, "a node that was looked at", rows[0][0], len(rows), rows[0][1], "", nccl.pop() if len(nccl) == 1 else "")]
+    known = {one.nccl for one in needs.there}
+    nccl = known.pop() if len(known) == 1 else ""
+    return [NodeClass(1, "a node that was looked at", model, gpus, driver, "", nccl) for (model, driver), gpus in sorted(rows.items())]
 
 
 def _model(needs: SiteNeeds, there: list[NodeClass]) -> Iterator[Finding]:
@@ -116,14 +125,14 @@ def _model(needs: SiteNeeds, there: list[NodeClass]) -> Iterator[Finding]:
 
 
 def _software(needs: SiteNeeds, images: dict[str, dict[str, str]]) -> Software:
-    """CUDA and NCCL, each declared with the image, said by the image, or of a module that is loaded; the first counts."""
+    """CUDA and NCCL, each declared with the image, said by the image, or of a module; the first image counts, then the last module."""
     found: dict[str, tuple[str, str]] = {}
     for one in needs.images:
         said = images.get(one.word, {})
         for name, version in (("cuda", one.cuda or said.get("cuda")), ("nccl", one.nccl or said.get("nccl"))):
             if version:
                 found.setdefault(name, (version, f"image {one.word}"))
-    for need in needs.words(Kind.MODULE):
+    for need in reversed([one for one in needs.words(Kind.MODULE) if one.holder not in UNLOADED]):
         match = re.search(r"(cuda|nccl)[^/]*/v?(\d+(?:\.\d+)+)", need.word, re.IGNORECASE)
         if match is not None:
             found.setdefault(match[1].lower(), (match[2], f"module {need.word}"))

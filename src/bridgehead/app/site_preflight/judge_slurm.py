@@ -47,6 +47,10 @@ def _partitions(needs: SiteNeeds, cluster: Cluster) -> Iterator[Finding]:
             yield case.holds(False, f"there is no partition '{need.word}'", remedy=remedy)
             continue
         why = _closed(record, accounts, needs.nodes)
+        if not why and needs.unsized and record.get("MaxNodes", "UNLIMITED").isdigit():
+            text = f"partition '{need.word}' is up, and a job may have {record['MaxNodes']} nodes there: {needs.unsized}"
+            yield case.unknown(text, measurement="write --nodes into the script")
+            continue
         yield case.holds(not why, why or f"partition '{need.word}' is up and open", remedy="open the partition, or name another one")
 
 

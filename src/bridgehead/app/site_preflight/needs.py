@@ -82,6 +82,7 @@ def needs_of(files: Files, workload: WorkloadId, *, target: SiteId | None = None
         nodes=shape.nodes,
         gpus_per_node=shape.gpus_per_node,
         gpus=shape.gpus or one.gpus or (declared.gpus if declared is not None else 0),
+        unsized=shape.unsized,
         gpu_model=declared.gpu_model if declared is not None else "",
         here=_classes(files.estate, source),
         there=_classes(files.estate, target),
