@@ -26,15 +26,16 @@ MANIFESTS = ", ".join(
 
 
 def path(asked: dict[str, Any]) -> dict[str, Any]:
-    """Whether a path is there; of one that is written or made, whether the folder around it is and may be written to."""
+    """Whether a path is there and may be read; of one that is written or made, whether the folder around it is and may be written to."""
     text = os.path.expandvars(os.path.expanduser(asked["path"]))
     if asked["use"] == "read":
-        return {"is": bool(glob.glob(text)) if any(char in text for char in "*?[") else os.path.lexists(text), "looked": text}
+        there = [one for one in (glob.glob(text) if any(char in text for char in "*?[") else [text]) if os.path.exists(one)]
+        return {"is": bool(there), "readable": any(os.access(one, os.R_OK) for one in there), "looked": text}
     folder = os.path.dirname(text)
     while asked["use"] == "made" and folder not in ("", "/") and not os.path.exists(folder):
         folder = os.path.dirname(folder)
-    there = os.path.isdir(folder) and folder not in ("", "/")
-    return {"is": there, "writable": there and os.access(folder, os.W_OK | os.X_OK), "looked": folder}
+    known = os.path.isdir(folder) and folder not in ("", "/")
+    return {"is": known, "writable": known and os.access(folder, os.W_OK | os.X_OK), "looked": folder}
 
 
 def endpoint(asked: dict[str, Any]) -> dict[str, Any]:

@@ -30,14 +30,16 @@ CONSTRAINT = _check(
     "SITE-CONSTRAINT", "Has the site nodes with each feature?", ("M5.1",), "a usable node of the partitions has the feature"
 )
 GPUS = _check("SITE-GPUS", "Are there enough nodes with the right GPUs?", ("J14", "M5.1"),
-              "usable nodes with type and number of GPUs >= nodes of the job (scontrol show node)")  # fmt: skip
+              "nodes that respond and are in service, with type and number of GPUs, >= nodes of the job (scontrol show node)")  # fmt: skip
 MODEL = _check("SITE-MODEL", "Are the GPUs of the model that the workload needs?", ("J14", "P1"),
                "all words of the model occur in that of the nodes (as GEN-JOB)", Severity.WARNING)  # fmt: skip
 DRIVER = _check("SITE-DRIVER", "Does the driver run the CUDA of the job, and is it no older than at its home?", ("J14", "M5.1"),
                 "driver >= what CUDA asks for; driver >= newest driver of the home (as FW-RESTORE, rules section 10)")  # fmt: skip
 NCCL = _check("SITE-NCCL", "Is one NCCL used by all ranks, and no older one than at home?", ("J14", "M5.1", "P5"),
               "one version in the image or at all nodes (as FW-COLLECTIVES); version >= that of the home")  # fmt: skip
-PATH = _check("SITE-PATH", "Is each path there?", ("M5.1",), "it exists; of what is written, its folder does and may be written to")
+PATH = _check(
+    "SITE-PATH", "Is each path there?", ("M5.1",), "it exists and may be read; of what is written, its folder does and may be written to"
+)
 DATA = _check("SITE-DATA", "Is each data set there, file by file?", ("M9.1", "M8.3"), "the hash of every file of the manifest is right")
 EXTRA = _check("SITE-DATA-EXTRA", "Is nothing else in the data sets?", ("M9.1",), "no file that the manifest lacks", Severity.WARNING)
 IMAGE = _check("SITE-IMAGE", "Is each image there, by its digest?", ("M5.1", "P13"), "manifest by digest, with every blob")

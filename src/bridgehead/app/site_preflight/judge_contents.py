@@ -20,6 +20,7 @@ from bridgehead.recovery.script_words import literal
 from bridgehead.vault import Vault
 
 _PORTS: Final = {"http": 80, "https": 443, "postgres": 5432, "postgresql": 5432, "redis": 6379, "mysql": 3306, "nfs": 2049, "ssh": 22}
+_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _AVAILABLE: Final = (
     'type module >/dev/null 2>&1 || exit 97; for one in "$@"; do '
     'module -t avail "$one" 2>&1 | sed -e "s/[(].*//" -e "s/[[:space:]]*$//" | grep -qxF -e "$one" && echo "yes $one" || echo "no $one"; '
@@ -40,6 +41,8 @@ def judge_paths(needs: SiteNeeds, place: Place) -> Iterator[Finding]:
         elif not answer["is"]:
             text = f"{need.word} is not there" if need.use == Use.READ else f"there is no folder {place_of_it} for {need.word}"
             yield case.holds(False, text, remedy="bring it there, or correct the row of paths")
+        elif need.use == Use.READ and not answer["readable"]:
+            yield case.holds(False, f"{need.word} is there, and cannot be read", remedy="let the user read it")
         elif need.use != Use.READ and not answer["writable"]:
             yield case.holds(False, f"{place_of_it} cannot be written to", remedy="let the user write there")
         elif need.use == Use.READ and not _looked(need)[1]:
@@ -190,10 +193,19 @@ def judge_variables(needs: SiteNeeds, place: Place) -> Iterator[Finding]:
             yield case.unknown(f"nobody could look: {answer['error']}", measurement=f"printenv {need.word}, at the site")
             continue
         right = bool(answer["is"]) and need.expected in ("", answer["value"])
-        text = f"{need.word} is '{answer['value']}'" if answer["is"] else f"{need.word} is not set"
-        wanted = f", and the mapping says '{need.expected}'" if answer["is"] and not right else ""
-        yield case.holds(right, text + wanted, remedy="set it there, or correct the row of environment")
+        yield case.holds(right, _value_said(need, answer, right=right), remedy="set it there, or correct the row of environment")
     yield from _devices(needs, place)
+
+
+def _value_said(need: Need, answer: dict[str, Any], *, right: bool) -> str:
+    """What is said of a variable: its value only where the mapping expects one, and never of what may be a secret."""
+    if not answer["is"]:
+        return f"{need.word} is not set"
+    if not need.expected:
+        return f"{need.word} is set"
+    if _SECRET.search(need.word):
+        return f"{need.word} is {'what' if right else 'not what'} the mapping says"
+    return f"{need.word} is '{answer['value']}'" + ("" if right else f", and the mapping says '{need.expected}'")
 
 
 def _devices(needs: SiteNeeds, place: Place) -> Iterator[Finding]:

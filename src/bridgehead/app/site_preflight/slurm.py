@@ -21,7 +21,10 @@ QUERIES: Final = {
 }
 """Name of the captured file and the command that writes it."""
 _NO_USE: Final = frozenset(
-    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR", "INVAL"}
+    (
+        *("DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "UNKNOWN", "NOT_RESPONDING", "FUTURE", "ERROR", "INVAL"),
+        *("MAINT", "MAINTENANCE"),
+    )
 )
 SILENT: Final = r"contact|timed out|connect|munge|took longer"
 """What clients say when slurmctld does not answer."""
@@ -116,8 +119,10 @@ class Cluster:
 
 
 def usable(node: Record) -> bool:
-    """Whether jobs can get it."""
-    return not set(re.split(r"[+*~#!%$@^-]+", node.get("State", "UNKNOWN"))) & _NO_USE
+    """Whether jobs can get it: not while it does not respond (``*``) or is kept for maintenance (``$``)."""
+    if re.search(r"[*$]", node.get("State", "")):
+        return False
+    return not set(re.split(r"[+~#!%@^-]+", node.get("State") or "UNKNOWN")) & _NO_USE
 
 
 def gpus_of(node: Record) -> dict[str, int]:
