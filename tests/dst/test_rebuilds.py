@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from bridgehead.app import wiring
+from bridgehead.drivers.world.machines import WorldMachines
+from bridgehead.kernel.errors import Transient
 from bridgehead.model.rebuild import Image, ImageFile, NodeBuild, Profile, Rebuild
 from bridgehead.ports.machines import NodeReport
 from bridgehead.recovery.bare_metal import rebuild_runbook
@@ -88,6 +90,31 @@ def test_a_node_that_is_not_what_it_was_to_become_is_not_back(report: NodeReport
     _, finished = played(rebuild(3, tries=1), nodes)
     assert verdict_of(finished) == "on-hold"
     assert why in finished.state.mode.reason
+
+
+def test_controllers_that_do_not_answer_keep_nobody_waiting() -> None:
+    """The first ten of forty refuse every order; ten may be under way at once."""
+
+    class Deaf(WorldMachines):
+        def rebuild(self, node, *, build, attempt, stamp):
+            if int(node[1:]) < 10:
+                asked.append(node)
+                raise Transient("no answer", tried="rebuild", subject=node)
+            super().rebuild(node, build=build, attempt=attempt, stamp=stamp)
+
+    asked: list[str] = []
+    book = rebuild_runbook(rebuild(40, at_once=10, needed=0.75, node_s=1800.0, deadline_s=86_400.0))
+
+    def actions(ports):
+        deaf = Deaf(SITE, ports.rooms[SITE]._calls)
+        return wiring.actions(msgspec.structs.replace(ports, rooms={SITE: deaf}))
+
+    lab = VirtualLab(Blueprint(sites=(SITE,), machines=((SITE, tuple(plans(40))),)), book, actions)
+    lab.run()
+    back = [one for name, one in lab.world.rooms[SITE].machines.items() if int(name[1:]) >= 10]
+    assert all(one.state.report is not None for one in back)
+    assert max(one.state.reported_s for one in back) - lab.happened[0][0] < 3600.0
+    assert len(asked) < 10 * 90 * 60  # once a minute each, not at every look
 
 
 @settings(max_examples=40, deadline=None)

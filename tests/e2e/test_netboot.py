@@ -107,11 +107,15 @@ class Hall:
         place = self.tmp / f"disk-{number}"
         place.mkdir(exist_ok=True)
         written = {one["path"]: one["content"] for one in answers["user-data"]["write_files"]}
-        (place / "build").write_text(written["/etc/bridgehead-build"])
-        report = written["/usr/local/sbin/bridgehead-report"].replace("/etc/bridgehead-build", str(place / "build"))
+        report = written["/usr/local/sbin/bridgehead-report"]
+        for name in ("build", "token"):
+            (place / name).write_text(written[f"/etc/bridgehead-{name}"])
+            report = report.replace(f"/etc/bridgehead-{name}", str(place / name))
         (place / "report").write_text(report)
-        subprocess.run(["sh", str(place / "report")], check=True, env={"PATH": f"{self.bin}:/usr/bin:/bin"})
-        self.log.append((number, "reported"))
+        (command,) = answers["user-data"]["runcmd"]
+        command = [word.replace("/usr/local/sbin/bridgehead-report", f"sh {place}/report") for word in command]
+        done = subprocess.run(command, env={"PATH": f"{self.bin}:/usr/bin:/bin"}, check=False)
+        self.log.append((number, f"ended with {done.returncode}"))
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}") as answer:
@@ -153,7 +157,10 @@ def eventually(look, within_s: float = 20.0) -> None:
 def run(hall: Hall, *names: str) -> st.RunState:
     home = Home(hall.tmp / "home")
     runbook, connections = netboot.propose(hall.folder, names, [])
-    name = netboot.open_run(home, runbook, connections, name=None, by="ada")
+    return driven(home, netboot.open_run(home, runbook, connections, name=None, by="ada"))
+
+
+def driven(home: Home, name: str) -> st.RunState:
     engines: list = []
 
     def watch(state, events):
@@ -225,7 +232,9 @@ def test_nobody_reports_for_another_node_and_nothing_else_is_served(hall: Hall) 
     there.rebuild("n1", build=build(hall, "n1"), attempt=1, stamp=stamp())
     eventually(lambda: there.observe("n1").report is not None)
     before = there.observe("n1")
-    token = re.search(r"X-Bridgehead-Token: ([0-9a-f]{64})", (hall.folder / "nodes" / "n0" / "user-data").read_text())[1]
+    hall.broken.add(0)
+    there.rebuild("n0", build=build(hall, "n0"), attempt=1, stamp=stamp())
+    token = re.search(r"X-Bridgehead-Token: ([0-9a-f]{64})", hall.get("/nodes/n0/user-data"))[1]
     body = json.dumps({"build": "f" * 64, "gpus": 8, "driver": "", "gpu_model": ""}).encode()
     for headers in ({}, {"X-Bridgehead-Token": token}):
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -244,17 +253,69 @@ def test_nobody_reports_for_another_node_and_nothing_else_is_served(hall: Hall) 
             hall.get(path)
         assert refused.value.code == 404
     assert "sanboot" in hall.get("/boot/02:ff:ff:ff:ff:ff")
-    assert "sanboot" in hall.get("/boot/02-00-00-00-00-00")  # not ordered
+    assert "sanboot" in hall.get("/boot/02-00-00-00-00-02")  # not ordered
+    with pytest.raises(urllib.error.HTTPError):
+        hall.get("/nodes/n2/user-data")  # no token without an order
+    with pytest.raises(urllib.error.HTTPError):
+        hall.get("/nodes/n1/user-data")  # nor when it is installed
 
 
 def test_an_image_that_is_not_the_one_of_the_file_is_not_served(hall: Hall) -> None:
     (hall.images / "initrd").write_bytes(b"another")
+    with pytest.raises(urllib.error.HTTPError) as replaced:
+        hall.get("/images/initrd")  # while it serves
+    assert replaced.value.code == 503
+    assert any("it is not served" in text for text in hall.said)
     with pytest.raises(BridgeheadError, match="its hash is") as refused:
         NetbootServer(NetbootFolder(hall.folder), hall.images, host="127.0.0.1", port=0)
     assert "initrd" in refused.value.happened
     (hall.images / "vmlinuz").unlink()
     with pytest.raises(BridgeheadError, match="No such file"):
         NetbootServer(NetbootFolder(hall.folder), hall.images, host="127.0.0.1", port=0)
+
+
+def test_what_ran_there_before_cannot_say_that_it_was_replaced(hall: Hall) -> None:
+    """The node is ordered anew; its old system lives on, and has the token, the build and the reporter of the order before."""
+    there = machines(hall)
+    there.rebuild("n0", build=build(hall, "n0"), attempt=1, stamp=stamp("first"))
+    eventually(lambda: there.observe("n0").report is not None)
+    hall.broken.add(0)
+    there.rebuild("n0", build=build(hall, "n0"), attempt=1, stamp=stamp("second"))
+    old = (hall.tmp / "disk-0" / "token").read_text().strip().removeprefix("X-Bridgehead-Token: ")
+    body = json.dumps({"build": build(hall, "n0"), "gpus": 2, "driver": "", "gpu_model": ""}).encode()
+    for what in ("installed", "report"):
+        late = urllib.request.Request(f"http://127.0.0.1:{hall.port}/nodes/n0/{what}", data=body, headers={"X-Bridgehead-Token": old})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(late)
+        assert refused.value.code == 403
+    assert there.observe("n0").report is None
+    token = re.search(r"X-Bridgehead-Token: ([0-9a-f]{64})", hall.get("/nodes/n0/user-data"))[1]
+    early = urllib.request.Request(f"http://127.0.0.1:{hall.port}/nodes/n0/report", data=body, headers={"X-Bridgehead-Token": token})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(early)
+    assert refused.value.code == 409  # it is not installed
+    assert there.observe("n0").report is None
+
+
+def test_a_node_whose_commands_fail_is_not_back(hall: Hall) -> None:
+    profile = hall.document()["profiles"]["h100"]
+    hall.make(node="3 s", tries=1, profiles={"h100": {**profile, "commands": ["false", "true"]}})
+    state = run(hall, "n0")
+    assert "it is installed and has not reported" in state.mode.reason
+    assert (0, "ended with 1") in hall.log
+
+
+def test_a_run_that_is_resumed_begins_those_again_that_are_not_back(hall: Hall) -> None:
+    hall.make(node="2 s", tries=1)
+    hall.broken.add(2)
+    frozen = run(hall)
+    assert isinstance(frozen.mode, st.OnHold)
+    hall.broken.clear()
+    home = Home(hall.tmp / "home")
+    runs.resume(home, frozen.run, by="ada")
+    state = driven(home, frozen.run)
+    assert runs.mode_word(state) == "done", state.mode
+    assert [len(one.resets) for one in hall.controllers] == [1, 1, 2]
 
 
 def test_the_command_line_asks_before_it_overwrites(hall: Hall, monkeypatch, capsys) -> None:

@@ -39,6 +39,7 @@ def test_the_example_is_read_and_the_schema_takes_it() -> None:
         ("ubuntu-24.04/vmlinuz", "../vmlinuz", "kernel:", "images.ubuntu-24.04.kernel.path", "leads out"),
         ("driver: 550.54.15", "driver: ''", "gpus:", "profiles.h100.gpus", "GPUs without a driver"),
         ("disk: /dev/nvme0n1", "disk: nvme0n1; rm", "disk:", "profiles.h100.disk", "nvme0n1; rm"),
+        ('bmc: "https://10.21.1.2"', 'bmc: "http://10.21.1.2"', "  gpu-002:", "nodes.gpu-002.bmc", "in the clear"),
         ("http://10.20.0.1:8080", "http://10.20.0.1:8080/", "server:", "server", "8080/"),
     ],
 )
@@ -62,7 +63,8 @@ def test_the_build_is_of_all_that_makes_a_node_and_of_nothing_else() -> None:
         assert build_of(other, other.nodes[0]) != build_of(first, node), old
     same = read_rebuild(TEXT.replace("at_once: 20", "at_once: 3").replace("10.20.1.2/16", "10.20.1.8/16"), file="x")
     assert build_of(same, same.nodes[0]) == build_of(first, node)
-    assert token_of(b"s", node, build_of(first, node)) != token_of(b"s", first.nodes[1], build_of(first, first.nodes[1]))
+    tokens = {token_of(b"s", one, build_of(first, one), order=order) for one in first.nodes for order in ("1", "2")}
+    assert len(tokens) == 4
 
 
 @pytest.mark.parametrize("address", [("10.20.1.1/16", "10.20.0.254"), ("fd00:20::1/64", "fd00:20::ff")])
@@ -73,7 +75,7 @@ def test_kickstart_checks_the_image_and_its_scripts_are_shell(address: tuple[str
     text = text.replace('commands: ["systemctl enable --now slurmd"]', 'commands: ["echo \'50 %\' $HOME \\"a b\\""]')
     rebuild = read_rebuild(text, file="x")
     node = rebuild.nodes[0]
-    answers = node_files(rebuild, node, secret=b"s")["ks.cfg"]
+    answers = node_files(rebuild, node, token="t0ken")["ks.cfg"]
     root = rebuild.images[0].root
     assert f"liveimg --url=http://10.20.0.1:8080/images/{root.path} --checksum={root.sha256}" in answers
     assert "ignoredisk --only-use=nvme0n1" in answers
@@ -81,13 +83,14 @@ def test_kickstart_checks_the_image_and_its_scripts_are_shell(address: tuple[str
     post = answers.partition("%post --erroronfail\n")[2].partition("%end")[0]
     (tmp_path / "post").write_text(post)
     subprocess.run(["sh", "-n", str(tmp_path / "post")], check=True)
+    assert "t0ken" not in (tmp_path / "post").read_text().partition("<<'BRIDGEHEAD'")[2].partition("BRIDGEHEAD")[0]  # not of the reporter
     assert "inst.ks=http://10.20.0.1:8080/nodes/gpu-001/ks.cfg" in boot_script(rebuild, node)
 
 
 def test_cloud_init_gets_strings_whatever_a_name_looks_like() -> None:
     text = TEXT.replace("gpu-001", '"0123"').replace("munge", "'on'")
     rebuild = read_rebuild(text, file="x")
-    files = node_files(rebuild, rebuild.nodes[0], secret=b"s")
+    files = node_files(rebuild, rebuild.nodes[0], token="t0ken")
     whole = yaml.safe_load(files["user-data"])["autoinstall"]
     assert whole["user-data"]["hostname"] == "0123"
     assert "on" in whole["packages"]

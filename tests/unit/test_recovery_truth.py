@@ -9,7 +9,7 @@ from bridgehead.app import wiring
 from bridgehead.app.recover_look import UNSEEN, look
 from bridgehead.app.recover_outcome import outcome_of
 from bridgehead.drivers.world import Calls, connect
-from bridgehead.kernel.errors import PortError
+from bridgehead.kernel.errors import PortError, Transient
 from bridgehead.model import event as ev
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import Approvers, Protected, Recovery, SiteJob
@@ -17,9 +17,10 @@ from bridgehead.model.runbook import ActionStep, ApprovalStep
 from bridgehead.model.site_map import SiteLook
 from bridgehead.model.site_needs import SiteNeeds
 from bridgehead.model.snapshot import SnapshotInfo
-from bridgehead.ports.scheduler import JobSpec
+from bridgehead.ports.scheduler import JobIdentity, JobRunning, JobSpec
 from bridgehead.ports.training import TrainerState, TrainingProgress
-from bridgehead.recovery.actions.losing import MeasureLoss, MeasureLossParams
+from bridgehead.recovery.actions.jobs import is_running
+from bridgehead.recovery.actions.losing import ConfirmLoss, ConfirmLossParams, MeasureLoss, MeasureLossParams, Watched
 from bridgehead.recovery.actions.proving import ProveNewest, ProveParams
 from bridgehead.recovery.actions.ramping import RampParams, RampTraffic
 from bridgehead.recovery.actions.running import EnsureJob, EnsureParams
@@ -205,7 +206,13 @@ def test_the_outcome_of_a_failover_is_unknown_until_it_is_measured_or_was_stated
     partly = outcome_of(state, head="h", stated=stated)
     assert (partly.rpo_s, partly.rpo_steps, partly.rpo_exact) == (None, None, False)
     moved = outcome_of(fold([ev.RunOpened(0.0, "run", _moved(batch, False), "", {}, "me", "0")]), head="h")
-    assert (moved.rpo_s, moved.rpo_exact) == (0.0, True)
+    assert (moved.rpo_s, moved.rpo_steps, moved.rpo_exact) == (None, None, False)  # the batch job begins again
+    assert moved.losses[0].text == "job: what is lost is not known"
+    served = move_runbook(
+        Move("m", Recovery("r", ("a", "b"), (work(WorkloadKind.SERVICE),)), "a", "b", (Case(work(WorkloadKind.SERVICE), "a", "b"),), 0.0)
+    )
+    nothing = outcome_of(fold([ev.RunOpened(0.0, "run", served, "", {}, "me", "0")]), head="h")
+    assert (nothing.rpo_s, nothing.rpo_steps, nothing.rpo_exact) == (0.0, 0, True)
 
 
 # looking
@@ -256,3 +263,78 @@ def test_R14_what_a_move_needs_is_proved_before_anything_is_copied_or_stopped() 
     assert steps["preflight-lm"].needs == ()
     for step in book.steps:
         assert step.id == "preflight-lm" or "preflight-lm" in _before(steps, step.id), step.id
+
+
+# what waits in a queue
+
+
+def test_a_job_that_waits_in_a_queue_does_not_work_and_shows_no_life() -> None:
+    queued = JobRunning(JobIdentity("b", "job", "site-b/7", 1.0), waiting_for="Resources")
+    waits = is_running(queued, "b")
+    assert isinstance(waits, Pending)
+    assert "Resources" in waits.progress["waiting_for"]
+    assert isinstance(is_running(msgspec.structs.replace(queued, waiting_for=""), "b"), Done)
+
+
+class Trainer:
+    """A source whose scheduler is out of reach, and whose trainer reports."""
+
+    def __init__(self) -> None:
+        self.world = two_sites()
+        self.ports = connect(Calls(self.world))
+        self.ports.schedulers["a"].observe = self.unseen  # type: ignore[method-assign]
+
+    def unseen(self, name: str) -> None:
+        raise Transient("out of reach", tried="observe", subject=name)
+
+    def report(self, at_s: float) -> None:
+        self.world.desks["a"].reports["lm"] = msgspec.structs.replace(_report(5, at_s), reported_s=at_s)
+
+
+@pytest.mark.parametrize("quiet_s", [5.0, 60.0])
+def test_J05_a_trainer_is_listened_to_from_the_first_look_on_whenever_that_is(quiet_s: float) -> None:
+    """The step has waited for something else first, or another driver has taken over: both have heard nothing yet."""
+    trainer, params = Trainer(), ConfirmLossParams("a", (Watched("lm", trains="lm", quiet_s=quiet_s),))
+    now_s = trainer.world.now_s
+    trainer.report(now_s - 1.4 * quiet_s)
+    confirm = ConfirmLoss(trainer.ports)
+
+    def look(after_s: float):
+        return confirm.precheck(params, Call(stamp(), {}, {}, {}, now_s - 100.0, now_s + after_s))
+
+    assert isinstance(look(0.0), Pending)
+    assert isinstance(look(0.5 * quiet_s), Pending)
+    trainer.report(now_s + 0.55 * quiet_s)
+    alive = look(0.6 * quiet_s)
+    assert isinstance(alive, Failed)
+    assert "lm reports" in alive.reason
+    silent = ConfirmLoss(trainer.ports)
+    confirm = silent
+    assert isinstance(look(0.7 * quiet_s), Pending)
+    assert isinstance(look(1.8 * quiet_s), Done)
+
+
+def test_counters_that_are_silent_for_a_moment_hide_no_errors() -> None:
+    world = World(calm_loss().blueprint)
+    ports = connect(Calls(world))
+    ports.scheduler(NEW).start(JobSpec(name="chat-new", command=("serve",)), stamp=stamp("serve"))
+    world.timeline.run_until(world.now_s + 10)
+    ramp, params = RampTraffic(ports), RampParams(SERVICE, OLD, NEW, 10, 1.0, errors=0.05)
+    before = ramp.precheck(params, call(world))
+    assert isinstance(before, Done)
+    counters, read = world.proxies[SERVICE].counters[NEW], ports.metrics.read
+    counters.update(requests_total=1_000_000.0, errors_total=0.0)
+    assert isinstance(ramp.apply(params, call(world, recorded=before.evidence)), Pending)
+
+    def silent(service: str, site: str) -> None:
+        raise Transient("no answer", tried="read", subject=service)
+
+    ports.metrics.read = silent  # type: ignore[method-assign]
+    world.timeline.run_until(world.now_s + 3)
+    assert isinstance(ramp.apply(params, call(world, recorded=before.evidence)), Pending)  # rises, and cannot count
+    ports.metrics.read = read  # type: ignore[method-assign]
+    counters.update(requests_total=1_000_100.0, errors_total=100.0)
+    world.timeline.run_until(world.now_s + 3)
+    held = ramp.apply(params, call(world, recorded=before.evidence))
+    assert isinstance(held, Pending)
+    assert "were errors" in held.progress["held_by"]

@@ -9,13 +9,13 @@ import msgspec
 from bridgehead.app.runs import mode_word
 from bridgehead.kernel.ids import RunId, StepId, WorkloadId
 from bridgehead.model.runbook import ActionStep
-from bridgehead.recovery.actions.losing import ConfirmLoss, MeasureLoss
+from bridgehead.recovery.actions.losing import MeasureLoss
 from bridgehead.recovery.actions.milestones import Milestone, ReachMilestone
 from bridgehead.recovery.actions.promotion import PromoteStandby
 from bridgehead.recovery.actions.replication import Precopy, Replicate
 from bridgehead.recovery.actions.takeover import TakeOver
 from bridgehead.recovery.actions.training import ReleaseTarget
-from bridgehead.recovery.loss import Loss, Losses
+from bridgehead.recovery.loss import Loss, Losses, untold
 from bridgehead.runbook import state as st
 
 HOUR_S = 3600.0
@@ -69,10 +69,6 @@ def outcome_of(state: st.RunState, *, head: str, stated: Losses | None = None) -
     milestones = {milestone.value: _reached(done, milestone, state) for milestone in Milestone}
     serving = milestones[Milestone.SERVING.value]
     stood = [evidence.get("lost_compute_s") for evidence in released.values()]
-    lost_steps = [evidence.get("lost_steps") for evidence in released.values()]
-    steps = known.steps
-    if released:
-        steps = None if None in lost_steps else sum(int(one) for one in lost_steps if one is not None)
     return RecoveryOutcome(
         run=state.run,
         mode=mode_word(state),
@@ -80,7 +76,7 @@ def outcome_of(state: st.RunState, *, head: str, stated: Losses | None = None) -
         milestones=milestones,
         rto_s=None if serving is None else serving.after_s,
         rpo_s=known.seconds,
-        rpo_steps=steps,
+        rpo_steps=known.steps,
         rpo_gpu_hours=known.gpu_hours,
         rpo_exact=known.exact,
         losses=known.each,
@@ -92,14 +88,23 @@ def outcome_of(state: st.RunState, *, head: str, stated: Losses | None = None) -
 
 
 def _losses(state: st.RunState, done: dict[str, dict[StepId, dict[str, Any]]], stated: Losses | None) -> Losses:
-    """Of every workload that a failover takes over: measured, else as it was stated, else unknown: never nothing for want of a word."""
-    planned = [step for step in state.plan.runbook.steps if isinstance(step, ActionStep)]
-    if not any(step.action == ConfirmLoss.name for step in planned):
-        return stated or Losses(())
+    """Of every workload that goes over to another writer: measured, else as stated, else unknown: never nothing for want of a word."""
+    taken = [
+        WorkloadId(str(step.params["workload"]))
+        for step in state.plan.runbook.steps
+        if isinstance(step, ActionStep) and step.action == TakeOver.name
+    ]
     measured = [msgspec.convert(evidence["loss"], Loss) for evidence in done.get(PromoteStandby.name, {}).values()]
+    measured += [_moved(WorkloadId(_subject(state, step)), evidence) for step, evidence in done.get(ReleaseTarget.name, {}).items()]
     best = {one.workload: one for one in (*(stated.each if stated else ()), *measured)}
-    taken = [WorkloadId(str(step.params["workload"])) for step in planned if step.action == TakeOver.name]
-    return Losses(tuple(best.get(one) or Loss(one, None, None, None, None, None, 0, exact=False) for one in taken))
+    return Losses(tuple(best.get(one) or untold(one) for one in taken))
+
+
+def _moved(workload: WorkloadId, evidence: dict[str, Any]) -> Loss:
+    """Of a training that was held: nothing, unless steps were found to be missing."""
+    steps, none_lost = evidence.get("lost_steps"), evidence.get("lost_steps") == 0
+    snapshot, step = evidence.get("snapshot"), evidence["resumed_step"] - 1
+    return Loss(workload, snapshot, step, None, steps, 0.0 if none_lost else None, 0, exact=none_lost)
 
 
 def is_serving(state: st.RunState) -> bool:
@@ -113,7 +118,7 @@ def _done(state: st.RunState) -> dict[str, dict[StepId, dict[str, Any]]]:
     for step_id, step in state.steps.items():
         plan_step = state.plan.steps[step_id]
         if isinstance(step, st.Finished) and isinstance(plan_step, ActionStep):
-            found.setdefault(plan_step.action, {})[step_id] = {**step.applied, **step.verified}
+            found.setdefault(plan_step.action, {})[step_id] = {**step.recorded, **step.applied, **step.verified}
     return found
 
 

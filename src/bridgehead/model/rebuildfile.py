@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from typing import Any
+from urllib.parse import urlsplit
 
 from bridgehead.kernel.decode import Decoder
 from bridgehead.kernel.document import read_document
@@ -20,6 +21,7 @@ def read_rebuild(text: str, *, file: str) -> Rebuild:
         _check_profiles(rebuild, decoder)
         for node in rebuild.nodes:
             _check_node(node, decoder)
+            _check_controller(node, rebuild, decoder)
         _check_twice(rebuild, decoder)
 
     return read_document(text, Rebuild, file=file, what="rebuild file", check=check)[0]
@@ -75,6 +77,13 @@ def _check_node(node: NodeBuild, decoder: Decoder) -> None:
                 continue
             if field == "gateway" and own is not None and there not in own.network:
                 decoder.fault_at((*here, field), f"{text} is not in {own.network}", "expected a gateway in the node's own network")
+
+
+def _check_controller(node: NodeBuild, rebuild: Rebuild, decoder: Decoder) -> None:
+    host = urlsplit(node.bmc).hostname if node.bmc is not None and node.bmc.startswith("http://") else None
+    if host is not None and rebuild.controllers.user and host not in ("127.0.0.1", "::1", "localhost"):
+        found = "the password of its controller would go over the network in the clear"
+        decoder.fault_at(("nodes", node.id, "bmc"), found, "expected https://")
 
 
 def _check_twice(rebuild: Rebuild, decoder: Decoder) -> None:

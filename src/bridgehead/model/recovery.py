@@ -166,6 +166,8 @@ class Protected(msgspec.Struct, frozen=True):
         script: the batch script of its job at its home, from the recovery file's folder; a preflight maps it to the other site and proves
             that everything it needs is there.
         patience_s: how long its trainer has for the final checkpoint of a planned move.
+        quiet_s: a trainer of a lost site whose scheduler cannot be asked is listened to for so long before it counts as silent; give twice
+            the time between its reports, which is that of a step where steps are long.
         restore_bytes: how much is restored before it works, where that is known; it plans the streams.
         hooks: programs around its snapshots and its recovery.
         databases: that belong to its point in time.
@@ -191,6 +193,7 @@ class Protected(msgspec.Struct, frozen=True):
     datasets: tuple[str, ...] = ()
     script: str = ""
     patience_s: Positive = 60.0
+    quiet_s: Positive = 5.0
     restore_bytes: int | None = None
     hooks: Annotated[tuple[Hook, ...], Keyed("hook")] = ()
     databases: Annotated[tuple[Database, ...], Keyed("database")] = ()

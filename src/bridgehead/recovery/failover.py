@@ -114,7 +114,9 @@ def _in_sight(plan: Failover) -> tuple[tuple[SiteId, ...], int]:
 
 
 def _watched(case: Case) -> Watched:
-    return Watched(case.workload.job(case.source).name, trains=case.id if case.trains else None, serves=case.service)
+    return Watched(
+        case.workload.job(case.source).name, trains=case.id if case.trains else None, serves=case.service, quiet_s=case.workload.quiet_s
+    )
 
 
 def _recovered(maker: Maker, plan: Failover, case: Case, begin: StepId, *, restored: list[StepId], waits: list[StepId]) -> list[Step]:

@@ -55,6 +55,8 @@ class Loss(msgspec.Struct, frozen=True):
     seconds: float | None
     gpus: int
     exact: bool
+    told: bool = True
+    """Whether anything is known of it at all."""
 
     @property
     def gpu_hours(self) -> float | None:
@@ -64,6 +66,8 @@ class Loss(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """For the person who approves it."""
+        if not self.told:
+            return f"{self.workload}: what is lost is not known"
         if self.snapshot is None:
             return f"{self.workload}: EVERYTHING is lost: there is no verified snapshot at the recovery site"
         begin = f"{self.workload}: goes on from step {self.snapshot_step} ({self.snapshot})"
@@ -108,6 +112,11 @@ class Losses(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """One line for each workload."""
         return "\n".join(one.text for one in self.each) or "No workload that computes is concerned: nothing is lost."
+
+
+def untold(workload: WorkloadId) -> Loss:
+    """Of a workload of which nobody has said anything yet."""
+    return Loss(workload, None, None, None, None, None, 0, exact=False, told=False)
 
 
 def loss_of(workload: WorkloadId, *, point: SnapshotInfo | None, last: LastSeen | None, lost_s: float, gpus: int) -> Loss:

@@ -26,6 +26,8 @@ LOCAL: Final = """\
 sanboot --no-describe --drive 0x80 || exit
 """
 _BUILD_FILE: Final = "/etc/bridgehead-build"
+_TOKEN_FILE: Final = "/etc/bridgehead-token"
+"""A header for curl, which reads it from there: arguments can be seen by everybody on the node."""
 _REPORTER: Final = "/usr/local/sbin/bridgehead-report"
 _REPORT: Final = """\
 #!/bin/sh
@@ -39,7 +41,7 @@ if command -v nvidia-smi >/dev/null; then
     model=$(printf '%s\\n' "$list" | sed 's/^[^,]*, //' | sort -u | paste -sd + -)
 fi
 printf '{"build":"%s","gpus":%s,"driver":"%s","gpu_model":"%s"}' "$(cat @BUILD_FILE@)" "$gpus" "$driver" "$model" |
-    curl -fsS --retry 120 --retry-delay 5 --retry-all-errors -H 'Content-Type: application/json' -H @TOKEN@ --data-binary @- @URL@
+    curl -fsS --retry 120 --retry-delay 5 --retry-all-errors -H 'Content-Type: application/json' -H @@TOKEN_FILE@ --data-binary @- @URL@
 """
 
 
@@ -50,9 +52,12 @@ def build_of(rebuild: Rebuild, node: NodeBuild) -> str:
     return document_hash(msgspec.to_builtins(whole))
 
 
-def token_of(secret: bytes, node: NodeBuild, build: str) -> str:
-    """By which a node shows that it is the one that was given these files: HMAC-SHA256 of its name and build."""
-    return hmac.new(secret, f"{node.id}\n{build}".encode(), hashlib.sha256).hexdigest()
+def token_of(secret: bytes, node: NodeBuild, build: str, *, order: str) -> str:
+    """By which a node shows that it installed itself on this very order: HMAC-SHA256 of its name, build and order.
+
+    What ran on the node before has no token of a new order, so that it cannot say that it was replaced.
+    """
+    return hmac.new(secret, f"{node.id}\n{build}\n{order}".encode(), hashlib.sha256).hexdigest()
 
 
 def boot_script(rebuild: Rebuild, node: NodeBuild) -> str:
@@ -66,10 +71,9 @@ def boot_script(rebuild: Rebuild, node: NodeBuild) -> str:
     return f"{head}kernel {kernel} initrd=initrd.magic {arguments}\ninitrd {initrd}\nboot\n"
 
 
-def node_files(rebuild: Rebuild, node: NodeBuild, *, secret: bytes) -> Mapping[str, str]:
+def node_files(rebuild: Rebuild, node: NodeBuild, *, token: str) -> Mapping[str, str]:
     """Name to content of the answers that the installer of a node asks for."""
     build = build_of(rebuild, node)
-    token = token_of(secret, node, build)
     match rebuild.profile(node).installer:
         case Installer.CLOUD_INIT:
             return {
@@ -98,8 +102,8 @@ def _arguments(rebuild: Rebuild, node: NodeBuild, profile: Profile, image: Image
             return f"{network} inst.ks={here}/ks.cfg inst.cmdline"
 
 
-def _report_script(rebuild: Rebuild, node: NodeBuild, token: str) -> str:
-    words = {"BUILD_FILE": _BUILD_FILE, "TOKEN": shlex.quote(f"{TOKEN_HEADER}: {token}"), "URL": f"{rebuild.server}/nodes/{node.id}/report"}
+def _report_script(rebuild: Rebuild, node: NodeBuild) -> str:
+    words = {"BUILD_FILE": _BUILD_FILE, "TOKEN_FILE": _TOKEN_FILE, "URL": f"{rebuild.server}/nodes/{node.id}/report"}
     text = _REPORT
     for name, value in words.items():
         text = text.replace(f"@{name}@", value)
@@ -135,10 +139,12 @@ def _autoinstall(rebuild: Rebuild, node: NodeBuild, build: str, token: str) -> d
                 "disable_root": False,
                 "users": [{"name": "root", "lock_passwd": True, "ssh_authorized_keys": list(rebuild.keys)}],
                 "write_files": [
+                    {"path": _TOKEN_FILE, "content": f"{TOKEN_HEADER}: {token}\n", "permissions": "0600"},
                     {"path": _BUILD_FILE, "content": build, "permissions": "0644"},
-                    {"path": _REPORTER, "content": _report_script(rebuild, node, token), "permissions": "0700"},
+                    {"path": _REPORTER, "content": _report_script(rebuild, node), "permissions": "0700"},
                 ],
-                "runcmd": [*([["sh", "-c", one] for one in profile.commands]), [_REPORTER]],
+                # One script that ends at the first fault: a node whose commands failed is not back.
+                "runcmd": [["sh", "-ec", "\n".join([*profile.commands, _REPORTER])]],
             },
         }
     }
@@ -174,8 +180,9 @@ def _kickstart(rebuild: Rebuild, node: NodeBuild, build: str, token: str) -> str
         "",
         "%post --erroronfail",
         f"printf %s {build} > {_BUILD_FILE}",
+        f"(umask 077; echo {shlex.quote(f'{TOKEN_HEADER}: {token}')} > {_TOKEN_FILE})",
         f"cat > {_REPORTER} <<'BRIDGEHEAD'",
-        _report_script(rebuild, node, token).rstrip(),
+        _report_script(rebuild, node).rstrip(),
         "BRIDGEHEAD",
         f"chmod 700 {_REPORTER}",
         *(["dnf -y install " + shlex.join(profile.packages)] if profile.packages else []),

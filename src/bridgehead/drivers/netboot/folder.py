@@ -2,7 +2,7 @@
 
 rebuild.json            what the files were made from
 secret                  from which the tokens of nodes are made; only its owner may read it
-nodes/<node>/           boot.ipxe and the answers of its installer
+nodes/<node>/           boot.ipxe and the answers of its installer, for people: what is served is made when it is asked for
 state/<node>/order      the newest order, replaced
 state/<node>/installed-<order>, report-<order>: what came after it, created once
 """
@@ -13,7 +13,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ from bridgehead.kernel.ids import Epoch, RunId
 from bridgehead.model.equipment import NodeId
 from bridgehead.model.rebuild import NodeBuild, Rebuild
 from bridgehead.ports.machines import MachineState, NodeReport
-from bridgehead.recovery.netboot import boot_script, build_of, node_files
+from bridgehead.recovery.netboot import boot_script, build_of, node_files, token_of
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class NetbootFolder:
         for node in rebuild.nodes:
             place = self.folder / "nodes" / node.id
             place.mkdir(parents=True, exist_ok=True)
-            files = {"boot.ipxe": boot_script(rebuild, node), **node_files(rebuild, node, secret=self.secret())}
+            files = {"boot.ipxe": boot_script(rebuild, node), **node_files(rebuild, node, token="of-the-order")}
             for name, text in files.items():
                 write_durably(str(place / name), text.encode())
             for name in set(os.listdir(place)) - set(files):
@@ -96,6 +96,18 @@ class NetbootFolder:
     def build(self, node: NodeBuild) -> str:
         """What it is built from."""
         return build_of(self.rebuild(), node)
+
+    def served(self, name: str) -> Mapping[str, str]:
+        """What a node is given now; nothing while it is not to be installed. Raises NotFound."""
+        rebuild, node = self.rebuild(), self.node(name)
+        order = self.order(node.id)
+        if order is None or not self.to_be_installed(node.id):
+            return {}
+        return {"boot.ipxe": boot_script(rebuild, node), **node_files(rebuild, node, token=self.token(node, order))}
+
+    def token(self, node: NodeBuild, order: Order) -> str:
+        """With which it reports on this order."""
+        return token_of(self.secret(), node, self.build(node), order=order.id)
 
     def secret(self) -> bytes:
         """From which tokens are made."""

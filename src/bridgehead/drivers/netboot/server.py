@@ -11,21 +11,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import os
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import BinaryIO, Final
 from urllib.parse import unquote
 
 import msgspec
 
 from bridgehead.drivers.netboot.folder import NetbootFolder
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, NotFound, PortError
 from bridgehead.ports.machines import NodeReport
-from bridgehead.recovery.netboot import LOCAL, TOKEN_HEADER, token_of
+from bridgehead.recovery.netboot import LOCAL, TOKEN_HEADER
 
 MAX_REPORT_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 1024 * 1024
@@ -45,10 +46,10 @@ class NetbootServer:
     """
 
     def __init__(self, folder: NetbootFolder, images: Path, *, host: str, port: int, say: Say = lambda text: None) -> None:
-        served = _checked(folder, images)
+        shelf = ImageShelf(folder, images)
         try:
             self._server = ThreadingHTTPServer(
-                (host, port), type("Handler", (_Handler,), {"folder": folder, "images": served, "say": staticmethod(say)})
+                (host, port), type("Handler", (_Handler,), {"folder": folder, "images": shelf, "say": staticmethod(say)})
             )
         except (OSError, OverflowError) as error:
             raise BridgeheadError(
@@ -76,39 +77,60 @@ class NetbootServer:
         self._thread.join()
 
 
-def _checked(folder: NetbootFolder, images: Path) -> dict[str, Path]:
-    """Path in the rebuild file to the file, each with the right hash. They are read once: what changes later is served as it is then."""
-    found, faults = dict[str, Path](), list[str]()
-    for image in folder.rebuild().images:
-        for part in (image.kernel, image.initrd, image.root):
-            if part is None or part.path in found:
-                continue
-            path = images / part.path
-            try:
-                with path.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError as error:
-                faults.append(f"{path}: {error.strerror}")
-                continue
-            if digest != part.sha256:
-                faults.append(f"{path}: its hash is {digest}, not {part.sha256}")
-            found[part.path] = path
-    if faults:
-        raise BridgeheadError(
-            ErrorCode.BAD_INPUT,
-            tried="serve images",
-            subject=str(images),
-            happened="; ".join(faults),
-            remedy="Put the right files there, or correct 'images' in the rebuild file and make the folder anew.",
-        )
-    return found
+class ImageShelf:
+    """Files of images: each is given out only while it is, bit for bit, what the rebuild file says.
+
+    Raises BAD_INPUT when one is not there or has another hash.
+    """
+
+    def __init__(self, folder: NetbootFolder, images: Path) -> None:
+        self._seen: dict[Path, tuple[int, ...]] = {}
+        self._files: dict[str, tuple[Path, str]] = {}
+        faults = []
+        for image in folder.rebuild().images:
+            for part in (image.kernel, image.initrd, image.root):
+                if part is not None and part.path not in self._files:
+                    self._files[part.path] = (images / part.path, part.sha256)
+                    try:
+                        self.opened(part.path).close()
+                    except (OSError, ValueError) as error:
+                        faults.append(f"{images / part.path}: {getattr(error, 'strerror', None) or error}")
+        if faults:
+            raise BridgeheadError(
+                ErrorCode.BAD_INPUT,
+                tried="serve images",
+                subject=str(images),
+                happened="; ".join(faults),
+                remedy="Put the right files there, or correct 'images' in the rebuild file and make the folder anew.",
+            )
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._files
+
+    def opened(self, path: str) -> BinaryIO:
+        """The file, to be read. Raises OSError, ValueError for one that is another now; it is read anew when it seems to have changed."""
+        place, sha256 = self._files[path]
+        file = place.open("rb")
+        try:
+            status = os.fstat(file.fileno())
+            now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            if self._seen.get(place) != now:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                if digest != sha256:
+                    raise ValueError(f"its hash is {digest}, not {sha256}")
+                self._seen[place] = now
+                file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
 
 class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
     folder: NetbootFolder
-    images: dict[str, Path]
+    images: ImageShelf
     say: Say
     server_version, sys_version = "bridgehead", ""
     timeout = 60
@@ -118,10 +140,10 @@ class _Handler(BaseHTTPRequestHandler):
         match [unquote(part) for part in self.path.partition("?")[0].strip("/").split("/")]:
             case ["boot", mac]:
                 self._boot(mac)
-            case ["nodes", node, name] if name and not name.startswith(".") and "/" not in name:
-                self._file(self.folder.folder / "nodes" / node / name, known=lambda: self.folder.node(node))
+            case ["nodes", node, name]:
+                self._answers(node, name)
             case ["images", *parts] if "/".join(parts) in self.images:
-                self._file(self.images["/".join(parts)])
+                self._image("/".join(parts))
             case _:
                 self._answer(HTTPStatus.NOT_FOUND)
 
@@ -138,58 +160,71 @@ class _Handler(BaseHTTPRequestHandler):
     def _boot(self, mac: str) -> None:
         try:
             node = self.folder.by_mac(mac)
-            install = self.folder.to_be_installed(node.id)
-        except PortError:
-            self.say(f"{mac}: no node of ours, starts from its disk")
+            script = self.folder.served(node.id).get("boot.ipxe")
+        except NotFound:
+            self.say(f"{mac!r}: no node of ours, starts from its disk")
             return self._answer(HTTPStatus.OK, LOCAL.encode())
-        self.say(f"{node.id}: {'installs itself' if install else 'starts from its disk'}")
-        if install:
-            return self._file(self.folder.folder / "nodes" / node.id / "boot.ipxe")
-        return self._answer(HTTPStatus.OK, LOCAL.encode())
+        except PortError as error:
+            self.say(f"{mac!r}: {error.happened}")
+            return self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
+        self.say(f"{node.id}: {'starts from its disk' if script is None else 'installs itself'}")
+        return self._answer(HTTPStatus.OK, (LOCAL if script is None else script).encode())
+
+    def _answers(self, node: str, name: str) -> None:
+        try:
+            text = self.folder.served(node).get(name)
+        except PortError:
+            text = None
+        if text is None:
+            return self._answer(HTTPStatus.NOT_FOUND)
+        return self._answer(HTTPStatus.OK, text.encode())
 
     def _heard(self, name: str, what: str) -> None:
         try:
             node = self.folder.node(name)
-            token = token_of(self.folder.secret(), node, self.folder.build(node))
+            order = self.folder.order(node.id)
+            token = None if order is None else self.folder.token(node, order)
         except PortError:
             return self._answer(HTTPStatus.NOT_FOUND)
-        if not hmac.compare_digest(self.headers.get(TOKEN_HEADER, "").encode("latin-1", "replace"), token.encode()):
-            self.say(f"{name}: somebody without its token was refused")
+        if token is None or not hmac.compare_digest(self.headers.get(TOKEN_HEADER, "").encode("latin-1", "replace"), token.encode()):
+            self.say(f"{node.id}: somebody without the token of its order was refused")
             return self._answer(HTTPStatus.FORBIDDEN)
         length = self.headers.get("Content-Length", "0")
-        if not length.isdigit() or int(length) > MAX_REPORT_BYTES:
+        if not (length.isascii() and length.isdigit()) or int(length) > MAX_REPORT_BYTES:
             return self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         body = self.rfile.read(int(length))
         try:
             if what == "installed":
                 self.folder.note_installed(node.id)
-                self.say(f"{name}: is installed")
+                self.say(f"{node.id}: is installed")
+            elif self.folder.to_be_installed(node.id):
+                return self._answer(HTTPStatus.CONFLICT, b"it is not installed yet\n")
             else:
                 report = msgspec.json.decode(body, type=NodeReport)
                 self.folder.note_report(node.id, report)
-                self.say(f"{name}: is back with {report.gpus} GPUs")
+                self.say(f"{node.id}: is back with {report.gpus} GPUs")
         except msgspec.MsgspecError as error:
             return self._answer(HTTPStatus.BAD_REQUEST, f"{error}\n".encode())
         except OSError as error:
-            self.say(f"{name}: what it said could not be written: {error}")
+            self.say(f"{node.id}: what it said could not be written: {error}")
             return self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
         return self._answer(HTTPStatus.NO_CONTENT)
 
-    def _file(self, path: Path, *, known: Callable[[], object] = lambda: None) -> None:
+    def _image(self, path: str) -> None:
         try:
-            known()
-            with path.open("rb") as file:
-                size_bytes = file.seek(0, 2)
-                file.seek(0)
+            with self.images.opened(path) as file:
                 self.send_response(HTTPStatus.OK)
-                self.send_header("Content-Length", str(size_bytes))
+                self.send_header("Content-Length", str(os.fstat(file.fileno()).st_size))
                 self.end_headers()
                 while self.command != "HEAD" and (piece := file.read(PIECE_BYTES)):
                     self.wfile.write(piece)
-        except (PortError, FileNotFoundError, IsADirectoryError):
+        except ValueError as error:
+            self.say(f"{path}: {error}; it is not served")
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE)
+        except FileNotFoundError:
             self._answer(HTTPStatus.NOT_FOUND)
         except OSError as error:
-            self.say(f"{path.name}: {error}")
+            self.say(f"{path}: {error}")
             self.close_connection = True
 
     def _answer(self, status: HTTPStatus, body: bytes = b"") -> None:

@@ -54,8 +54,10 @@ def _tell_epoch(ports: Switchboard, site: SiteId, name: JobName, call: Call) -> 
 
 
 def is_running(state: JobState, site: SiteId) -> Outcome:
-    """Done while the job is seen alive; Failed on positive evidence that it is not."""
+    """Done while the job is seen at work, Pending while it is queued; Failed on positive evidence that it is not there."""
     match state:
+        case JobRunning(identity=identity, waiting_for=reason) if reason:
+            return Pending(POLL_S, {"waiting_for": f"job '{identity.name}' at {site} to begin: {reason}"})
         case JobRunning(identity=identity):
             return Done({"job": identity.name, "native_id": identity.native_id})
         case JobEnded(identity=identity, exit_code=exit_code):

@@ -11,16 +11,18 @@ from bridgehead.ports.switchboard import Switchboard
 from bridgehead.recovery.loss import LastSeen
 from bridgehead.runbook.action import Call, Done, Failed, Json, Outcome, Pending
 
-QUIET_S = 5.0
-"""A trainer whose scheduler cannot be asked is listened to for so long: one that reports again is alive."""
-
 
 class Watched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something of the source that would show that it lives: a job, and what it trains or serves."""
+    """Something of the source that would show that it lives: a job, and what it trains or serves.
+
+    Attributes:
+        quiet_s: a trainer whose scheduler cannot be asked is listened to for so long: one that reports again is alive.
+    """
 
     job: JobName
     trains: WorkloadId | None = None
     serves: ServiceId | None = None
+    quiet_s: float = 5.0
 
 
 class ConfirmLossParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +53,8 @@ class ConfirmLoss:
 
     def __init__(self, ports: Switchboard) -> None:
         self._ports = ports
-        self._heard: dict[tuple[str, JobName], float] = {}
+        self._heard: dict[tuple[str, JobName], tuple[float, float]] = {}
+        """When this process first listened, and the newest report then. A driver that takes over listens anew."""
 
     def precheck(self, params: ConfirmLossParams, call: Call) -> Outcome:
         """No sign of life where others can be seen, or an operator who says why it does not matter."""
@@ -66,7 +69,7 @@ class ConfirmLoss:
         ]
         doubts = [one for one in params.watched if not signs and self._may_report(params.site, one, call)]
         if doubts and not params.because:
-            return Pending(0.5, {"waiting_for": f"{doubts[0].job} at {params.site} to be silent for {QUIET_S:g} s"})
+            return Pending(0.5, {"waiting_for": f"{doubts[0].job} at {params.site} to be silent for {doubts[0].quiet_s:g} s"})
         if signs and not params.because:
             return Failed(
                 f"{params.site} is alive: {'; '.join(signs)}",
@@ -86,13 +89,14 @@ class ConfirmLoss:
         last = last_seen(self._ports, site, one.job)
         if last is None or last.final:
             return False
-        return last.reported_s > self._heard.setdefault((call.stamp.key, one.job), last.reported_s)
+        return last.reported_s > self._heard.setdefault((call.stamp.key, one.job), (call.now_s, last.reported_s))[1]
 
     def _may_report(self, site: SiteId, one: Watched, call: Call) -> bool:
         """It reported lately, and nobody has listened for long enough."""
         last = last_seen(self._ports, site, one.job) if one.trains is not None else None
-        lately = last is not None and not last.final and call.now_s - last.reported_s < 2 * QUIET_S
-        return lately and call.now_s - call.since_s < QUIET_S
+        if last is None or last.final or call.now_s - last.reported_s >= 2 * one.quiet_s:
+            return False
+        return call.now_s - self._heard.setdefault((call.stamp.key, one.job), (call.now_s, last.reported_s))[0] < one.quiet_s
 
     def apply(self, params: ConfirmLossParams, call: Call) -> Outcome:
         """Nothing to do."""
@@ -115,7 +119,8 @@ class ConfirmLoss:
 def sign_of_life(ports: Switchboard, site: SiteId, one: Watched) -> str:
     """What was seen alive; empty when nothing was. What cannot be seen is no sign either way."""
     try:
-        running = isinstance(ports.scheduler(site).observe(one.job), JobRunning)
+        state = ports.scheduler(site).observe(one.job)
+        running = isinstance(state, JobRunning) and not state.waiting_for
     except PortError:
         running = False
     if running:

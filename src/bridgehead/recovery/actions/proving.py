@@ -60,14 +60,14 @@ class ProveNewest:
             if again.id == info.id:
                 return Failed(f"{damaged}, and there is none before it", "Replicate an intact one from another site.")
             return Pending(0.0, {"damaged": info.id, "next": again.id})
-        first = SnapshotId(call.recorded["newest"])
+        first = self._ports.vaults.find(SnapshotId(call.recorded["newest"]), site=params.site)
         return Done(
             {
                 "snapshot": info.id,
                 "step": info.step,
                 "age_s": max(0.0, call.recorded["asked_s"] - info.created_s),
                 "raw_bytes": receipt.raw_bytes,
-                "passed_over": [] if info.id == first else [first],
+                "passed_over": [] if first is not None and first.step <= info.step else [call.recorded["newest"]],
             }
         )
 

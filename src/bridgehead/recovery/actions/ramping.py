@@ -117,7 +117,10 @@ class RampTraffic:
             open_now = self._ports.traffic(params.service).in_flight(params.service, params.target)
             if open_now > params.most_open:
                 return f"{open_now} requests are open at {params.target}, {params.most_open} may be"
-        requests, errors = self._counters(params)
+        counted = self._counters(params)
+        if counted is None:
+            return ""
+        requests, errors = counted
         if requests < climb.requests or errors < climb.errors:  # the backend began again, and counts from 0
             climb.requests = climb.errors = 0.0
         asked = requests - climb.requests
@@ -126,12 +129,15 @@ class RampTraffic:
         return ""
 
     def _count(self, params: RampParams, climb: _Climb) -> None:
-        climb.requests, climb.errors = self._counters(params)
+        climb.requests, climb.errors = self._counters(params) or (climb.requests, climb.errors)
 
-    def _counters(self, params: RampParams) -> tuple[float, float]:
-        """Requests and errors at the target so far. Silent counters stop no recovery: warmth and load are looked at."""
+    def _counters(self, params: RampParams) -> tuple[float, float] | None:
+        """Requests and errors at the target so far; None when they cannot be read.
+
+        Silent counters stop no recovery: warmth and load are looked at. What was counted before is kept for when they speak again.
+        """
         try:
             counters = self._ports.metrics.read(params.service, params.target).counters
         except PortError:
-            return 0.0, 0.0
+            return None
         return counters.get("requests_total", 0.0), counters.get("errors_total", 0.0)

@@ -14,6 +14,7 @@ from bridgehead.ports.switchboard import Switchboard
 from bridgehead.runbook.action import Call, Done, Failed, Outcome, Pending
 
 POLL_S = 2.0
+REFUSED_PAUSE_S = 60.0
 
 
 class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +63,8 @@ class RebuildNodes:
 
     def __init__(self, ports: Switchboard) -> None:
         self._ports = ports
+        self._refused_s: dict[tuple[str, NodeId], float] = {}
+        """When a controller refused last: those that do not answer must not keep the others waiting."""
 
     def precheck(self, params: RebuildParams, call: Call) -> Outcome:
         """All of them are known there."""
@@ -92,7 +95,7 @@ class RebuildNodes:
                     under_way += 1
                 else:
                     waiting.append((one, state.orders))
-            elif state.orders < params.tries:
+            elif state.orders < params.tries or state.ordered_s < call.since_s:  # a run that was resumed begins each once more
                 waiting.append((one, state.orders + 1))
             else:
                 lost[one.node] = wrong
@@ -105,10 +108,12 @@ class RebuildNodes:
             )
         room = params.at_once - under_way - len(unseen)
         refused: list[str] = []
-        for one, attempt in waiting[: max(0, room)]:
+        first = sorted((one for one in waiting if self._may_ask(one[0], call)), key=lambda one: self._refused_s.get(_at(call, one[0]), 0.0))
+        for one, attempt in first[: max(0, room)]:
             try:
                 machines.rebuild(one.node, build=one.build, attempt=attempt, stamp=call.stamp)
             except PortError as error:
+                self._refused_s[_at(call, one)] = call.now_s
                 refused.append(f"{one.node}: {error.happened}")
         if back + len(lost) == len(params.nodes):
             return Done({"back": back, "lost": lost})
@@ -121,6 +126,9 @@ class RebuildNodes:
             "refused": refused[:5],
         }
         return Pending(POLL_S, shown)
+
+    def _may_ask(self, one: Expected, call: Call) -> bool:
+        return call.now_s - self._refused_s.get(_at(call, one), -REFUSED_PAUSE_S) >= REFUSED_PAUSE_S
 
     def verify(self, params: RebuildParams, call: Call) -> Outcome:
         """Enough of them say that they are what they were to become."""
@@ -142,6 +150,10 @@ class RebuildNodes:
 def needed_of(share: float, nodes: int) -> int:
     """Whole nodes, rounded up: 99 % of 100 is 99, of 50 it is 50."""
     return math.ceil(share * nodes - 1e-9)
+
+
+def _at(call: Call, one: Expected) -> tuple[str, NodeId]:
+    return call.stamp.key, one.node
 
 
 def _not_mine(one: Expected, state: MachineState, key: str) -> str:

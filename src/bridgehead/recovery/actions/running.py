@@ -94,7 +94,7 @@ class EnsureJob:
 
 def _execution(state: JobEnded) -> str:
     """Which execution of the job that was: an old one that ended well is no proof for this one (J12)."""
-    return f"{state.identity.native_id}@{state.identity.submitted_s:g}#{state.identity.restarts}"
+    return f"{state.identity.native_id}@{state.identity.submitted_s:.6f}#{state.identity.restarts}"
 
 
 class ClearParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
