@@ -131,8 +131,8 @@ REBUILD_HEAD = """\
 <!-- Written by `make docs` from src/bridgehead/model/rebuild.py; edit that. -->
 
 A rebuild file says from which images and by which profile each node of a site is [rebuilt](../how-to/rebuild-nodes.md). Values are
-written as in [the runbook language](runbook-language.md#how-values-are-written). A whole one: [examples/rebuild](../../examples/rebuild/rebuild.yaml).
-`bridgehead schema rebuild` prints a JSON Schema for editors.
+written as in [the runbook language](runbook-language.md#how-values-are-written). A whole one:
+[examples/rebuild](../../examples/rebuild/rebuild.yaml). `bridgehead schema rebuild` prints a JSON Schema for editors.
 """
 
 RECOVERY_HEAD = """\
@@ -142,8 +142,9 @@ RECOVERY_HEAD = """\
 
 A recovery file says what is protected, where its home and its refuge are, what needs what, and who is asked. How sites and services are
 reached stands in the [estate file](estate-files.md); what must be met in the [objectives](../how-to/set-objectives.md). It is read by
-[recover](../how-to/recover-a-site.md), [watch](../how-to/watch-readiness.md), [drills](../how-to/run-a-drill.md) and `objectives`. Values are
-written as in [the runbook language](runbook-language.md#how-values-are-written). `bridgehead schema recovery` prints a JSON Schema for editors.
+[recover](../how-to/recover-a-site.md), [watch](../how-to/watch-readiness.md), [drills](../how-to/run-a-drill.md) and `objectives`. Values
+are written as in [the runbook language](runbook-language.md#how-values-are-written). `bridgehead schema recovery` prints a JSON Schema
+for editors.
 
 ```yaml
 recovery: two-halls

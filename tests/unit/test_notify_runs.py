@@ -352,7 +352,7 @@ def test_a_run_that_cannot_be_told_of_keeps_nobody_from_hearing_of_others(home: 
 class Unforeseen(Home):
     """Its journal fails in a way that nobody has thought of."""
 
-    is_new = False  # type: ignore[assignment]
+    is_new = False  # type: ignore[assignment]  # a property there
 
     def journal(self) -> Any:
         raise ZeroDivisionError("oh")

@@ -282,7 +282,7 @@ class Trainer:
     def __init__(self) -> None:
         self.world = two_sites()
         self.ports = connect(Calls(self.world))
-        self.ports.schedulers["a"].observe = self.unseen  # type: ignore[method-assign]
+        self.ports.schedulers["a"].observe = self.unseen  # type: ignore[method-assign]  # a source that is out of reach
 
     def unseen(self, name: str) -> None:
         raise Transient("out of reach", tried="observe", subject=name)
@@ -329,10 +329,10 @@ def test_counters_that_are_silent_for_a_moment_hide_no_errors() -> None:
     def silent(service: str, site: str) -> None:
         raise Transient("no answer", tried="read", subject=service)
 
-    ports.metrics.read = silent  # type: ignore[method-assign]
+    ports.metrics.read = silent  # type: ignore[method-assign]  # a source that is out of reach
     world.timeline.run_until(world.now_s + 3)
     assert isinstance(ramp.apply(params, call(world, recorded=before.evidence)), Pending)  # rises, and cannot count
-    ports.metrics.read = read  # type: ignore[method-assign]
+    ports.metrics.read = read  # type: ignore[method-assign]  # a source that is out of reach
     counters.update(requests_total=1_000_100.0, errors_total=100.0)
     world.timeline.run_until(world.now_s + 3)
     held = ramp.apply(params, call(world, recorded=before.evidence))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any
-from urllib.parse import urlsplit
 
 from bridgehead.kernel.decode import Decoder
 from bridgehead.kernel.document import read_document
 from bridgehead.kernel.located import Path
 from bridgehead.kernel.schema import json_schema
 from bridgehead.model.rebuild import ImageFile, Installer, NodeBuild, Rebuild, interface
+
+_LOOPBACK = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 
 
 def read_rebuild(text: str, *, file: str) -> Rebuild:
@@ -80,8 +82,8 @@ def _check_node(node: NodeBuild, decoder: Decoder) -> None:
 
 
 def _check_controller(node: NodeBuild, rebuild: Rebuild, decoder: Decoder) -> None:
-    host = urlsplit(node.bmc).hostname if node.bmc is not None and node.bmc.startswith("http://") else None
-    if host is not None and rebuild.controllers.user and host not in ("127.0.0.1", "::1", "localhost"):
+    plain = node.bmc is not None and node.bmc.startswith("http://")
+    if plain and rebuild.controllers.user and not _LOOPBACK.match(node.bmc or ""):
         found = "the password of its controller would go over the network in the clear"
         decoder.fault_at(("nodes", node.id, "bmc"), found, "expected https://")
 

@@ -98,7 +98,7 @@ class SiteLook(msgspec.Struct, frozen=True, omit_defaults=True):
         site: which.
         on_node: words before a command that run it on a node with GPUs, such as ``[srun, --partition=gpu, --gres=gpu:1, --immediate=60]``;
             without them drivers and modules are looked for where commands run, and in the estate.
-        python: Python 3.8 or later there; it reads data and images, nothing has to be installed for it but blake3 for manifests with BLAKE3.
+        python: Python 3.8 or later there; it reads data and images; manifests with BLAKE3 need blake3 there.
         plain_http: registries, as ``host:port``, that are spoken with without TLS.
     """
 
