@@ -84,7 +84,7 @@ def test_the_loss_is_exact_where_the_trainer_was_seen_to_have_ended() -> None:
     loss = loss_of("lm", point=POINT, last=LastSeen(160, 1030.0, 1031.0, final=True), lost_s=1100.0, gpus=64)
     assert (loss.steps, loss.seconds, loss.exact) == (60, 30.0, True)
     assert loss.gpu_hours == pytest.approx(30 * 64 / 3600)
-    assert loss.text == "lm: goes on from step 100 (lm@100); lost: 60 steps, 30 s of computing, 0.53 GPU-hours"
+    assert loss.text == "lm: goes on from step 100 (lm@100); lost: 60 steps, 30 s of computing (0.533 GPU-hours)"
 
 
 def test_an_older_report_is_a_lower_bound_and_the_time_an_upper_one() -> None:

@@ -13,18 +13,20 @@ import msgspec
 from bridgehead.app import runs
 from bridgehead.app.home import Home
 from bridgehead.app.notifying_runs import with_escalation
-from bridgehead.app.recover_look import Seen, look, remembered_trainers, signs_of_life
+from bridgehead.app.recover_look import UNSEEN, Seen, look, remembered_trainers, signs_of_life
+from bridgehead.app.recover_open import refuse_beside
 from bridgehead.app.recover_outcome import RecoveryOutcome, is_serving, outcome_of
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode
+from bridgehead.app.views import clock_time
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
 from bridgehead.kernel.ids import Person, RunId, SiteId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.recovery import Recovery
-from bridgehead.model.runbook import ActionStep, Runbook
+from bridgehead.model.runbook import Runbook
 from bridgehead.model.site_needs import SiteNeeds
 from bridgehead.recovery.failover import Failover, failover_runbook
 from bridgehead.recovery.loss import Losses
 from bridgehead.recovery.moving import Move, move_runbook
-from bridgehead.recovery.protection import CONFIRM, PROTECTED, Protection, protect_runbook
+from bridgehead.recovery.protection import Protection, protect_runbook
 from bridgehead.recovery.steps import APPROVE
 from bridgehead.runbook import state as st
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from bridgehead.ports.switchboard import Switchboard
     from bridgehead.runbook.engine import Engine
 
+PROTECT = "protect"
 SPARE_WORKERS = 8
 """Beside the restores: fences, starts, ramps."""
 
@@ -75,18 +78,29 @@ def setting(recovery: Path, estate: Path) -> Setting:
 
 
 def propose_failover(
-    here: Setting, lost: SiteId, *, home: Home, only: Sequence[WorkloadId] = (), lost_s: float | None = None, because: str = ""
+    here: Setting,
+    lost: SiteId,
+    *,
+    home: Home,
+    only: Sequence[WorkloadId] = (),
+    lost_s: float | None = None,
+    because: str = "",
+    look_only: bool = False,
 ) -> Proposal:
     """What a failover from ``lost`` would do and lose.
+
+    Args:
+        lost_s: when it was lost, if that is known; else its last known sign of life is taken, and the loss is bounded by now.
+        look_only: it will not be done: that the site is alive is then said, and no reason to refuse.
 
     Raises:
         BridgeheadError: RECOVERY_REFUSED when the site is seen alive and nobody said why it is to be given up all the same, or when
             nothing is there.
     """
-    seen = look(here.ports, here.recovery, site=lost, only=only, remembered=remembered_trainers(home.folder))
+    seen = look(here.ports, here.recovery, site=lost, only=only, remembered=remembered_trainers(home.folder), unseen_at_home=True)
     _refuse_nothing(seen, lost)
     signs = signs_of_life(here.ports, lost, seen.cases)
-    if signs and not because:
+    if signs and not because and not look_only:
         raise BridgeheadError(
             ErrorCode.RECOVERY_REFUSED,
             tried=f"fail over from {lost}",
@@ -96,8 +110,12 @@ def propose_failover(
             "Nothing was done.",
         )
     now_s = time.time()
-    plan = Failover(_name("failover", here, lost), here.recovery, lost, seen.cases, min(lost_s or now_s, now_s), because)
-    text = f"LOST if this is done:\n{_indented(plan.losses.text)}\n{plan.radius}"
+    sign_s, clock = _rto_clock(seen, lost, lost_s, now_s)
+    plan = Failover(
+        _name("failover", here, lost), here.recovery, lost, seen.cases, sign_s, because, stated_s=now_s if lost_s is None else None
+    )
+    alive = f"NOW {lost} IS ALIVE ({'; '.join(signs)}): it is not failed over without --force.\n" if signs and not because else ""
+    text = f"{alive}LOST if this is done:\n{_indented(plan.losses.text)}\n{clock}\n{plan.radius}"
     return Proposal(failover_runbook(plan), text, plan.losses, seen.left_out)
 
 
@@ -129,7 +147,7 @@ def propose_failback(here: Setting, home_site: SiteId, *, only: Sequence[Workloa
 
 def propose_protect(here: Setting, returned: SiteId, *, only: Sequence[WorkloadId] = ()) -> Proposal:
     """What protecting in the direction of ``returned`` would do."""
-    seen, _ = _away(here, returned, only, verb="protect")
+    seen, _ = _away(here, returned, only, verb=PROTECT)
     cases = tuple(msgspec.structs.replace(case, source=case.target, target=case.source) for case in seen.cases)
     plan = Protection(_name("protect", here, returned), here.recovery, returned, cases, time.time())
     runbook = protect_runbook(plan)
@@ -137,27 +155,11 @@ def propose_protect(here: Setting, returned: SiteId, *, only: Sequence[WorkloadI
 
 
 def open_proposal(home: Home, here: Setting, proposal: Proposal, *, name: str | None, by: str) -> RunId:
-    """Open the run. Raises as ``runs.start``."""
+    """Open the run. Raises as ``runs.start``, and RECOVERY_REFUSED beside another recovery of the same workloads."""
+    refuse_beside(home, proposal.runbook)
     named = runs.name_for(proposal.runbook, now_s=time.time()) if name is None else name
     connections = with_escalation(here.connections, here.recovery.escalation)
     return runs.start(home, proposal.runbook, connections, name=named, by=by)
-
-
-def open_failover(home: Home, site: SiteId) -> RunId | None:
-    """A failover from ``site`` that serves and has not ended: the lost site had not returned. The newest; None when there is none."""
-    if home.is_new:
-        return None
-    journal = home.journal()
-    for run in journal.runs():
-        try:
-            state = runs.state_of(home, run, journal=journal)
-        except BridgeheadError:
-            continue
-        last = state.plan.steps.get(PROTECTED)
-        waits = isinstance(last, ActionStep) and last.params["site"] == site and CONFIRM in state.plan.steps
-        if waits and not isinstance(state.mode, st.Ended | st.Backward) and is_serving(state):
-            return run
-    return None
 
 
 def drive(
@@ -209,7 +211,12 @@ def _needs(here: Setting, seen: Seen, target: SiteId) -> tuple[SiteNeeds, ...]:
 def _away(here: Setting, home_site: SiteId, only: Sequence[WorkloadId], *, verb: str) -> tuple[Seen, SiteId]:
     """What has its home at ``home_site`` and is elsewhere, and where. Raises RECOVERY_REFUSED when there is nothing, or two elsewheres."""
     others = [site for site in here.recovery.sites if site != home_site]
-    found = {site: look(here.ports, here.recovery, site=site, only=only) for site in others}
+    try:
+        found = {site: look(here.ports, here.recovery, site=site, only=only, target_needed=verb != PROTECT) for site in others}
+    except PortError as error:
+        happened = f"{error.subject} does not answer: {error.happened}"
+        remedy = f"`bridgehead watch` shows which site is silent. {verb.capitalize()} when it is back."
+        raise _refused(verb, home_site, happened, remedy) from error
     cases = {site: [case for case in seen.cases if case.target == home_site] for site, seen in found.items()}
     there = [site for site in others if cases[site]]
     if not there:
@@ -222,12 +229,30 @@ def _away(here: Setting, home_site: SiteId, only: Sequence[WorkloadId], *, verb:
     return Seen(tuple(cases[there[0]]), found[there[0]].left_out), there[0]
 
 
+def _rto_clock(seen: Seen, lost: SiteId, lost_s: float | None, now_s: float) -> tuple[float, str]:
+    """From when the RTO counts, and in words."""
+    if lost_s is not None:
+        since_s, why = lost_s, "as --lost-for says"
+    else:
+        signs = [case.last.reported_s for case in seen.cases if case.last is not None]
+        signs += [case.point.created_s for case in seen.cases if case.point is not None]
+        since_s, why = max(signs, default=now_s), "its last sign of life that is known"
+        if not signs:
+            why = "this moment: nothing tells when it was lost (--lost-for)"
+    since_s = min(since_s, now_s)
+    return since_s, f"The RTO counts from {clock_time(since_s)}, {now_s - since_s:.0f} s ago: {why}."
+
+
 def _refuse_nothing(seen: Seen, site: SiteId) -> None:
-    if not seen.cases:
-        elsewhere = "; ".join(f"{name}: {why}" for name, why in seen.left_out.items()) or "the recovery file protects nothing there"
-        raise _refused(
-            "recover", site, f"nothing that is protected is at {site} ({elsewhere})", "There is nothing to do. Check the site's name."
-        )
+    if seen.cases:
+        return
+    elsewhere = "; ".join(f"{name}: {why}" for name, why in seen.left_out.items()) or "the recovery file protects nothing there"
+    unseen = [name for name, why in seen.left_out.items() if why == UNSEEN]
+    if unseen:
+        remedy = f"Whether {', '.join(unseen)} is there is not known: check that this user may reach its proxy (address, socket, rights)."
+    else:
+        remedy = "There is nothing to do. Check the site's name."
+    raise _refused("recover", site, f"nothing is known to be at {site} ({elsewhere})", remedy)
 
 
 def _one_target(here: Setting, seen: Seen, source: SiteId) -> SiteId:

@@ -43,11 +43,15 @@ def look(
     site: SiteId,
     only: Sequence[WorkloadId] = (),
     remembered: Remembered | None = None,
+    unseen_at_home: bool = False,
+    target_needed: bool = True,
 ) -> Seen:
     """What is at ``site`` now.
 
     Args:
         only: these workloads; empty: all.
+        target_needed: a target that does not answer is an error; else nothing of it is needed yet.
+        unseen_at_home: what cannot be told to be anywhere is taken to be at its home, as after the loss of a site with its proxies.
         remembered: what an observer saw of trainers before the site was lost.
 
     Raises:
@@ -57,8 +61,10 @@ def look(
     wanted = _wanted(recovery, site, only)
     with ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="look") as pool:
         places = list(pool.map(partial(place_of, ports, recovery), wanted))
+        if unseen_at_home:
+            places = [one.home if place is None else place for one, place in zip(wanted, places, strict=True)]
         here = [one for one, place in zip(wanted, places, strict=True) if place == site]
-        cases = tuple(pool.map(partial(_case, ports, recovery, site, remembered or {}), here))
+        cases = tuple(pool.map(partial(_case, ports, recovery, site, remembered or {}, target_needed), here))
     away = {one.id: f"it is at {place}" if place else UNSEEN for one, place in zip(wanted, places, strict=True) if place != site}
     return Seen(cases, away)
 
@@ -125,13 +131,13 @@ def _runs(ports: Switchboard, one: Protected, site: SiteId) -> bool:
         return False
 
 
-def _case(ports: Switchboard, recovery: Recovery, site: SiteId, remembered: Remembered, one: Protected) -> Case:
+def _case(ports: Switchboard, recovery: Recovery, site: SiteId, remembered: Remembered, target_needed: bool, one: Protected) -> Case:
     target = one.refuge if site == one.home else one.home
     last = last_seen(ports, site, one.job(site).name) if one.computes else None
     if last is None:
         last = remembered.get((one.id, site))
     # Not caught for what computes: a target whose vault does not answer is not one that holds nothing.
-    point = ports.vaults.newest(one.id, site=target) if one.computes else _newest_if_seen(ports, one.served, target)
+    point = ports.vaults.newest(one.id, site=target) if one.computes and target_needed else _newest_if_seen(ports, one.served, target)
     model = None if one.computes else (one.snapshot or _served(ports, one, site) or (point.id if point is not None else None))
     have = (point is not None) if model is None else _holds(ports, model, target)
     origin, better = (None, None) if have and not recovery.archives else _elsewhere(ports, recovery, one, target, model, point)

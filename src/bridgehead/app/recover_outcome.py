@@ -97,7 +97,22 @@ def _losses(state: st.RunState, done: dict[str, dict[StepId, dict[str, Any]]], s
     measured = [msgspec.convert(evidence["loss"], Loss) for evidence in done.get(PromoteStandby.name, {}).values()]
     measured += [_moved(WorkloadId(_subject(state, step)), evidence) for step, evidence in done.get(ReleaseTarget.name, {}).items()]
     best = {one.workload: one for one in (*(stated.each if stated else ()), *measured)}
+    for step, evidence in done.get(MeasureLoss.name, {}).items():
+        workload = WorkloadId(_subject(state, step))
+        if workload in best and evidence.get("lost_steps") is not None:
+            best[workload] = _really(best[workload], evidence)
     return Losses(tuple(best.get(one) or untold(one) for one in taken))
+
+
+def _really(stated: Loss, evidence: dict[str, Any]) -> Loss:
+    """What the site said when it had returned counts more than what could be said before."""
+    return msgspec.structs.replace(
+        stated,
+        last_step=evidence["last_step"],
+        steps=evidence["lost_steps"],
+        seconds=evidence.get("lost_compute_s"),
+        exact=bool(evidence["final"]) and evidence.get("lost_compute_s") is not None,
+    )
 
 
 def _moved(workload: WorkloadId, evidence: dict[str, Any]) -> Loss:

@@ -61,7 +61,7 @@ def failover(
     `bridgehead recover protect SITE` goes on with it.
 
     Args:
-        lost_for: how long ago the site was lost ("90 s"), if that is known; the RTO counts from there.
+        lost_for: how long ago the site was lost ("90 s"), if that is known; the RTO counts from there, else from its last sign of life.
         force: go on although the site is seen alive, and why. It is fenced off; what it still computes is worthless from then on.
     """
     from bridgehead.app import recover
@@ -69,7 +69,9 @@ def failover(
     place, here = _at(home, recovery, estate)
     lost_s = _ago(lost_for)
     only = [WorkloadId(one) for one in workload or []]
-    proposal = recover.propose_failover(here, SiteId(site), home=place, only=only, lost_s=lost_s, because=(force or "").strip())
+    proposal = recover.propose_failover(
+        here, SiteId(site), home=place, only=only, lost_s=lost_s, because=(force or "").strip(), look_only=plan_only
+    )
     return _done(place, here, proposal, Ways(plan_only, approve, name, who(by), json, wait))
 
 
@@ -111,10 +113,10 @@ def protect(
 
     Goes on with the failover from SITE if one is open; else this is a run of its own. Waits for SITE while it does not answer.
     """
-    from bridgehead.app import recover, runs
+    from bridgehead.app import recover, recover_open, runs
 
     place, here = _at(home, recovery, estate)
-    open_run = recover.open_failover(place, SiteId(site)) if not workload and not plan_only and name is None else None
+    open_run = recover_open.open_failover(place, SiteId(site)) if not workload and not plan_only and name is None else None
     if open_run is None:
         proposal = recover.propose_protect(here, SiteId(site), only=[WorkloadId(one) for one in workload or []])
         return _done(place, here, proposal, Ways(plan_only, False, name, who(by), json, wait=True))
@@ -142,6 +144,7 @@ def _ago(text: str | None) -> float | None:
 def _done(place: Home, here: Setting, proposal: Proposal, ways: Ways) -> int:
     """Say it, and do it unless only the plan was wanted."""
     from bridgehead.app import recover
+    from bridgehead.recovery.steps import APPROVE
 
     if ways.approve:
         _refuse_stranger(here, ways.by)
@@ -150,7 +153,8 @@ def _done(place: Home, here: Setting, proposal: Proposal, ways: Ways) -> int:
     print(proposal.text, file=sys.stderr)
     _say_left_out(proposal)
     run = recover.open_proposal(place, here, proposal, name=ways.name, by=ways.by)
-    if here.recovery.approvers is not None and not ways.approve:
+    asks = any(step.id == APPROVE for step in proposal.runbook.steps)
+    if asks and here.recovery.approvers is not None and not ways.approve:
         people = ", ".join(here.recovery.approvers.people)
         print(f"asks {people}: `bridgehead run approve {run} approve --as NAME{place.option}`", file=sys.stderr)
     return _drive(place, here, run, ways, losses=proposal.losses)

@@ -38,6 +38,7 @@ class Failover(msgspec.Struct, frozen=True):
         lost: the site that was lost.
         cases: its workloads, each to its other site.
         lost_s: when it was lost, as well as is known; the RTO counts from there.
+        stated_s: when the loss is stated, where ``lost_s`` is not known for sure: until then the source may have computed.
         because: an operator's reason to go on although the site is seen alive.
     """
 
@@ -47,11 +48,13 @@ class Failover(msgspec.Struct, frozen=True):
     cases: tuple[Case, ...]
     lost_s: float
     because: str = ""
+    stated_s: float | None = None
 
     @property
     def losses(self) -> Losses:
         """What is lost if it is done now."""
-        return Losses(tuple(_loss(case, self.lost_s) for case in self.cases if case.workload.computes))
+        until_s = self.lost_s if self.stated_s is None else self.stated_s
+        return Losses(tuple(_loss(case, until_s) for case in self.cases if case.workload.computes))
 
     @property
     def radius(self) -> str:

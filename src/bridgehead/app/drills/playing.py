@@ -19,15 +19,14 @@ from bridgehead.app.drills.outcome import Seen, lost_at, outcome, proved_by
 from bridgehead.app.drills.preparing import Asked, Here, Prepared, prepare
 from bridgehead.app.drills.result import DrillResult
 from bridgehead.app.drills.source import Looking, find, loss_for
+from bridgehead.app.recover_open import open_recoveries
 from bridgehead.host.durable import write_durably
 from bridgehead.host.identity import this_driver
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
 from bridgehead.kernel.ids import Person, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.bubble import BubbleId, DamagedBlock, SlowLine, fault_name
-from bridgehead.model.runbook import ActionStep
 from bridgehead.recovery.actions.bubble import bubbles_of
-from bridgehead.recovery.actions.milestones import ReachMilestone
 from bridgehead.recovery.drills.runbook import OPEN, drill_runbook
 from bridgehead.runbook import state as st
 
@@ -116,22 +115,14 @@ def name_for(now_s: float) -> BubbleId:
 
 def _refuse_beside_recovery(home: Home) -> None:
     """A recovery that goes on needs the site, and the people. Raises RECOVERY_REFUSED."""
-    if home.is_new:
-        return
-    journal = home.journal()
-    for run in journal.runs():
-        last = journal.read(run, after_seq=max(0, journal.head_seq(run) - 1))
-        if not last or isinstance(last[-1].event, ev.RunEnded):
-            continue
-        steps = runs.state_of(home, run, journal=journal).plan.runbook.steps
-        if any(isinstance(step, ActionStep) and step.action == ReachMilestone.name for step in steps):
-            raise BridgeheadError(
-                ErrorCode.RECOVERY_REFUSED,
-                tried="drill",
-                subject=str(run),
-                happened="a recovery goes on, and a drill would take room and attention from it",
-                remedy=f"`bridgehead run explain {run}{home.option}` says how far it is. Drill when it has ended.",
-            )
+    for run, _ in open_recoveries(home):
+        raise BridgeheadError(
+            ErrorCode.RECOVERY_REFUSED,
+            tried="drill",
+            subject=str(run),
+            happened="a recovery goes on, and a drill would take room and attention from it",
+            remedy=f"`bridgehead run explain {run}{home.option}` says how far it is. Drill when it has ended.",
+        )
 
 
 def _empty(home: Home, record: BubbleRecord) -> list[str]:

@@ -184,7 +184,8 @@ class MeasureLoss:
 
     def verify(self, params: MeasureLossParams, call: Call) -> Outcome:
         """Its last report."""
-        promoted = call.earlier.get(params.point, {}).get("step")
+        point = call.earlier.get(params.point, {})
+        promoted = point.get("step")
         fenced_s = call.earlier.get(params.fence, {}).get("decided_s", call.now_s)
         told = call.earlier.get(params.confirmed, {}).get(params.workload)
         before = None if told is None else msgspec.convert(told, LastSeen)
@@ -198,7 +199,9 @@ class MeasureLoss:
         last = max(usable, key=lambda one: (one.step, one.final), default=None)
         if last is None or promoted is None:
             return Done({"lost_steps": None, "because": f"{params.job} left no report at {params.site} from before the fence", **in_vain})
-        return Done({"last_step": last.step, "lost_steps": max(0, last.step - promoted), "final": last.final, **in_vain})
+        steps = max(0, last.step - promoted)
+        seconds = max(0.0, last.step_ended_s - point["created_s"]) if steps and "created_s" in point else 0.0 if not steps else None
+        return Done({"last_step": last.step, "lost_steps": steps, "lost_compute_s": seconds, "final": last.final, **in_vain})
 
     def undo(self, params: MeasureLossParams, call: Call) -> Outcome:
         """Nothing to take back."""

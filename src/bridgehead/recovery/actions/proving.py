@@ -65,6 +65,7 @@ class ProveNewest:
             {
                 "snapshot": info.id,
                 "step": info.step,
+                "created_s": info.created_s,
                 "age_s": max(0.0, call.recorded["asked_s"] - info.created_s),
                 "raw_bytes": receipt.raw_bytes,
                 "passed_over": [] if first is not None and first.step <= info.step else [call.recorded["newest"]],
