@@ -12,7 +12,7 @@ from bridgehead.drivers.world import Calls, connect
 from bridgehead.kernel.errors import PortError, Transient
 from bridgehead.model import event as ev
 from bridgehead.model.estate import WorkloadKind
-from bridgehead.model.recovery import Approvers, Protected, Recovery, SiteJob
+from bridgehead.model.recovery import Approvers, Hook, HookPoint, Protected, Recovery, SiteJob
 from bridgehead.model.runbook import ActionStep, ApprovalStep
 from bridgehead.model.site_map import SiteLook
 from bridgehead.model.site_needs import SiteNeeds
@@ -338,3 +338,25 @@ def test_counters_that_are_silent_for_a_moment_hide_no_errors() -> None:
     held = ramp.apply(params, call(world, recorded=before.evidence))
     assert isinstance(held, Pending)
     assert "were errors" in held.progress["held_by"]
+
+
+# hooks
+
+
+def test_R16_hooks_stand_before_all_that_changes_a_workload_and_after_it_works() -> None:
+    hooks = (Hook("ready", HookPoint.BEFORE_RECOVERY, ("true",)), Hook("go", HookPoint.AFTER_RECOVERY, ("true",)))
+    train = msgspec.structs.replace(work(WorkloadKind.TRAINING, "lm"), hooks=hooks)
+    plain = work(WorkloadKind.SERVICE, "web")
+    plan = Recovery("r", ("a", "b"), (train, plain), witness="w")
+    cases = (Case(train, "a", "b", point=POINT), Case(plain, "a", "b"))
+    for book, first in (
+        (failover_runbook(Failover("f", plan, "a", cases, 0.0, folder="/h")), "fence-lm"),
+        (move_runbook(Move("m", plan, "a", "b", cases, 0.0, folder="/h")), "precopy-again-lm"),
+    ):
+        steps = {step.id: step for step in book.steps}
+        assert "before-lm" in _before(steps, first)
+        assert steps["after-lm"].needs == ("ready-lm",)
+        assert steps["before-lm"].params["folder"] == "/h"
+        assert [hook["id"] for hook in steps["before-lm"].params["undo"]] == ["go"]
+        assert "after-lm" not in _before(steps, "serving")
+        assert "before-web" not in steps

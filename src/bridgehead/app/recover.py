@@ -43,12 +43,14 @@ class Setting(msgspec.Struct, frozen=True):
     """What a verb works on: the recovery file, the estate's connections, and both connected.
 
     Attributes:
+        folder: where results of hooks are kept, on this machine.
         needs: what workloads need at a target, where the recovery file names a mapping.
     """
 
     recovery: Recovery
     connections: dict[str, Any]
     ports: Switchboard
+    folder: str = ""
     needs: Callable[[Iterable[WorkloadId], SiteId], tuple[SiteNeeds, ...]] = lambda workloads, target: ()
 
 
@@ -66,15 +68,15 @@ class Proposal(msgspec.Struct, frozen=True):
     left_out: dict[WorkloadId, str]
 
 
-def setting(recovery: Path, estate: Path) -> Setting:
-    """Read both files and connect. Raises BAD_INPUT with every fault."""
+def setting(recovery: Path, estate: Path, *, folder: str = "") -> Setting:
+    """Read both files and connect. ``folder``: see ``Setting``. Raises BAD_INPUT with every fault."""
     from bridgehead.app import estate_files, preflight, recovery_files, wiring
     from bridgehead.app.site_preflight.needs import needs_of_move
 
     found = estate_files.load_estate(estate)
     file = recovery_files.load_recovery(recovery, estate=found)
     connections = preflight.rooted(found.connections())
-    return Setting(file, connections, wiring.connect(connections), partial(needs_of_move, recovery, found))
+    return Setting(file, connections, wiring.connect(connections), folder, partial(needs_of_move, recovery, found))
 
 
 def propose_failover(
@@ -112,7 +114,14 @@ def propose_failover(
     now_s = time.time()
     sign_s, clock = _rto_clock(seen, lost, lost_s, now_s)
     plan = Failover(
-        _name("failover", here, lost), here.recovery, lost, seen.cases, sign_s, because, stated_s=now_s if lost_s is None else None
+        _name("failover", here, lost),
+        here.recovery,
+        lost,
+        seen.cases,
+        sign_s,
+        because,
+        here.folder,
+        stated_s=now_s if lost_s is None else None,
     )
     alive = f"NOW {lost} IS ALIVE ({'; '.join(signs)}): it is not failed over without --force.\n" if signs and not because else ""
     text = f"{alive}LOST if this is done:\n{_indented(plan.losses.text)}\n{clock}\n{plan.radius}"
@@ -124,7 +133,16 @@ def propose_move(here: Setting, source: SiteId, *, only: Sequence[WorkloadId] = 
     seen = look(here.ports, here.recovery, site=source, only=only)
     _refuse_nothing(seen, source)
     target = _one_target(here, seen, source)
-    plan = Move(_name("move", here, source), here.recovery, source, target, seen.cases, time.time(), needs=_needs(here, seen, target))
+    plan = Move(
+        _name("move", here, source),
+        here.recovery,
+        source,
+        target,
+        seen.cases,
+        time.time(),
+        folder=here.folder,
+        needs=_needs(here, seen, target),
+    )
     return Proposal(move_runbook(plan), plan.radius, None, seen.left_out)
 
 
@@ -139,6 +157,7 @@ def propose_failback(here: Setting, home_site: SiteId, *, only: Sequence[Workloa
         seen.cases,
         time.time(),
         returned=True,
+        folder=here.folder,
         needs=_needs(here, seen, home_site),
     )
     text = f"{plan.radius} Before that, {home_site} is closed for old writers, its zombies are ended, and only the difference is copied."

@@ -129,7 +129,8 @@ def _at(home: Path | None, recovery: Path, estate: Path) -> tuple[Home, Setting]
     from bridgehead.app.home import Home
     from bridgehead.app.recover import setting
 
-    return Home(home), setting(recovery, estate)
+    place = Home(home)
+    return place, setting(recovery, estate, folder=str((place.folder / "hooks").absolute()))
 
 
 def _ago(text: str | None) -> float | None:

@@ -13,6 +13,7 @@ import msgspec
 from bridgehead.kernel.ids import SiteId, StepId
 from bridgehead.model.recovery import Recovery
 from bridgehead.model.runbook import OnFailure, Runbook, Step
+from bridgehead.recovery import around
 from bridgehead.recovery.actions.losing import ConfirmLoss, ConfirmLossParams, Watched
 from bridgehead.recovery.actions.milestones import Milestone, MilestoneParams, ReachMilestone
 from bridgehead.recovery.actions.promotion import PromoteParams, PromoteStandby
@@ -38,6 +39,7 @@ class Failover(msgspec.Struct, frozen=True):
         lost: the site that was lost.
         cases: its workloads, each to its other site.
         lost_s: when it was lost, as well as is known; the RTO counts from there.
+        folder: where results of hooks are kept, on the controller's machine.
         stated_s: when the loss is stated, where ``lost_s`` is not known for sure: until then the source may have computed.
         because: an operator's reason to go on although the site is seen alive.
     """
@@ -48,6 +50,7 @@ class Failover(msgspec.Struct, frozen=True):
     cases: tuple[Case, ...]
     lost_s: float
     because: str = ""
+    folder: str = ""
     stated_s: float | None = None
 
     @property
@@ -94,7 +97,10 @@ def failover_runbook(plan: Failover) -> Runbook:
         case = by_name[one.id]
         waits = [by_name[need].step("ready") for need in needed(one, order)]
         restored = [begin] if case.copy_from is None else [case.step("fetch")]
-        steps += _recovered(maker, plan, case, begin, restored=restored, waits=waits)
+        made_ready = around.before(maker, case, folder=plan.folder, needs=[*restored, *waits])
+        restored = [step.id for step in made_ready] or restored
+        steps += [*made_ready, *_recovered(maker, plan, case, begin, restored=restored, waits=waits)]
+        steps += around.after(maker, case, folder=plan.folder)
     sites = {case.target for case in plan.cases}
     for site in sorted(sites):
         steps.append(_serving(maker, plan, site, needs=[case.step("ready") for case in plan.cases], many=len(sites) > 1))

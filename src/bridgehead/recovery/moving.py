@@ -16,6 +16,7 @@ from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import Recovery
 from bridgehead.model.runbook import Criterion, GateStep, OnFailure, Runbook, Step
 from bridgehead.model.site_needs import SiteNeeds
+from bridgehead.recovery import around
 from bridgehead.recovery.actions.jobs import StopJob, StopJobParams
 from bridgehead.recovery.actions.milestones import Milestone, MilestoneParams, ProbeParams, ProbeReplication, ReachMilestone
 from bridgehead.recovery.actions.preflight import preflight_steps
@@ -42,6 +43,7 @@ class Move(msgspec.Struct, frozen=True):
         since_s: when it was begun; milestones count from there.
         returned: the target was lost before: it is closed, cleaned and seeded first (failback).
         canary: how gates judge services that have counters.
+        folder: where results of hooks are kept, on the controller's machine.
         needs: what must be at the target before anything is stopped; empty where no mapping says.
     """
 
@@ -53,6 +55,7 @@ class Move(msgspec.Struct, frozen=True):
     since_s: float
     returned: bool = False
     canary: CanaryRules = CanaryRules()
+    folder: str = ""
     needs: tuple[SiteNeeds, ...] = ()
 
     @property
@@ -95,7 +98,10 @@ def move_runbook(plan: Move) -> Runbook:
     before_all = [step.id for step in asked] or [*begin, *warm]
     for one in order:
         waits = [by_name[need].step("ready") for need in needed(one, order)]
-        steps += _gone_over(maker, plan, by_name[one.id], needs=[*before_all, *waits])
+        case = by_name[one.id]
+        made_ready = around.before(maker, case, folder=plan.folder, needs=[*before_all, *waits])
+        needs = [step.id for step in made_ready] or [*before_all, *waits]
+        steps += [*made_ready, *_gone_over(maker, plan, case, needs=needs), *around.after(maker, case, folder=plan.folder)]
     steps += _milestones(maker, plan)
     # A move is not taken back because the people who have to look at a step that failed come on Monday.
     return Runbook(plan.name, tuple(steps), description=plan.radius, pause_expires_s=LONG_PAUSE_S)
