@@ -81,7 +81,7 @@ PRICE = WordShape("a price", "0.12 EUR/kWh", rf"^{NUMBER}\s*[A-Z]{{3}}/[kM]Wh$",
 MOMENT = WordShape(
     "a date and time with its zone",
     "2026-03-01 20:00+01:00",
-    r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)$",
+    r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$",
     parse_moment,
     format_moment,
 )

@@ -7,6 +7,7 @@ import enum
 import msgspec
 
 from bridgehead.kernel.ids import JobName, ServiceId, SiteId, SnapshotId, WorkloadId
+from bridgehead.kernel.moment import Moment
 from bridgehead.ports.scheduler import JobRunning
 from bridgehead.ports.switchboard import Switchboard
 from bridgehead.ports.training import TrainerState
@@ -37,7 +38,7 @@ class MilestoneParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     milestone: Milestone
     site: SiteId
-    since_s: float
+    since_s: Moment
     services: tuple[ServiceId, ...] = ()
     trainers: tuple[JobName, ...] = ()
 
