@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -205,6 +206,36 @@ def test_R13_drill_that_is_killed_leaves_nothing_after_the_next_command(scene: S
         assert scene("--clean") == {"bubbles": [{"bubble": name, "run": name, "left": [], "busy": False}]}
     assert scene.leftovers() == []
     assert scene("--clean") == {"bubbles": []}
+    [line] = scene("--history")["drills"]
+    assert (line["drill"], line["verdict"]) == (name, "stopped")
+
+
+def test_R13_full_journal_keeps_no_bubble_alive(scene: Scene) -> None:
+    name = scene.named("full")
+    with subprocess.Popen(scene.line("--name", name), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as drill:
+        deadline_s = time.monotonic() + 30
+        while not list(scene.home.glob(f"drills/{name}/control/*/progress*")):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+        # Files that are larger cannot grow: the journal takes nothing more.
+        full = (max(path.stat().st_size for path in scene.home.glob("journal.db*")), resource.RLIM_INFINITY)
+        resource.prlimit(drill.pid, resource.RLIMIT_FSIZE, full)
+        _, said = drill.communicate(timeout=60)
+    assert drill.returncode == 7
+    assert "run resume" not in said, "a drill is not resumed"
+    assert f"`bridgehead recover drill --clean --home {scene.home}`" in said
+    assert scene.leftovers() == [f"bubble {name}"]
+    assert [path.name for path in (scene.home / "drills" / name).iterdir()] == ["bubble.json"]
+    own = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (32_768, own[1]))  # enough to open the journal and for an entry, not for all
+    try:
+        [bubble] = scene("--clean", code=1)["bubbles"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, own)
+    assert "is not ended" in bubble["left"][0]
+    assert "no space" in bubble["left"][0]
+    assert scene("--clean") == {"bubbles": [{"bubble": name, "run": name, "left": [], "busy": False}]}
+    assert scene.leftovers() == []
     [line] = scene("--history")["drills"]
     assert (line["drill"], line["verdict"]) == (name, "stopped")
 

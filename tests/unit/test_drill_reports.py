@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,13 +11,17 @@ import msgspec
 import pytest
 
 from bridgehead.app.drills import reports
+from bridgehead.app.drills.folder import BubbleRecord, begin
 from bridgehead.app.drills.history import due, history
-from bridgehead.app.drills.result import CaseResult, DrillResult, DrillVerdict, FaultResult, Measured
+from bridgehead.app.drills.result import CaseResult, DrillResult, DrillVerdict, FaultResult, Measured, hours_text
 from bridgehead.app.home import Home
+from bridgehead.host.identity import this_driver
+from bridgehead.kernel.errors import Permanent
 from bridgehead.kernel.ids import RunId, SiteId, WorkloadId
+from bridgehead.model.bubble import Bubble, BubbleId
 from bridgehead.model.estate import WorkloadKind
 from bridgehead.model.recovery import Drills, Protected, Recovery, SiteJob
-from bridgehead.recovery.drills.runbook import Target
+from bridgehead.recovery.drills.runbook import DrillPlan, Target
 from bridgehead.runbook.ledger import KeyFolder
 
 LM, SITE_A, SITE_B = WorkloadId("lm"), SiteId("site-a"), SiteId("site-b")
@@ -125,3 +130,24 @@ def test_R13_what_is_due_goes_by_the_policy_of_the_recovery_file(home: Home) -> 
     [line] = due(home, recovery(), now_s=2.5 * DAY_S)
     assert line.overdue
     assert "it <i>broke</i>" in line.because
+
+
+def test_little_loss_is_not_shown_as_none_and_much_not_as_a_power_of_ten(tmp_path: Path) -> None:
+    assert [hours_text(value) for value in (0.0, 0.004012, 0.1, 12.345, 123456.7)] == ["0", "0.00401", "0.1", "12.3", "123,457"]
+    home = Home(tmp_path / "home")
+    reports.write(home, msgspec.structs.replace(result(1), rpo_gpu_hours=4567.8))
+    assert "4,568 GPU-hours" in (reports.folder_of(home) / "drill-1.html").read_text()
+
+
+def test_R13_full_home_is_named_and_not_the_site(tmp_path: Path) -> None:
+    bubble = Bubble(BubbleId("full"), SITE_B, SITE_B, ())
+    folder, home = tmp_path / "site-b" / "drills" / "full", Home(tmp_path / "home")
+    record = BubbleRecord(DrillPlan("full", bubble, ()), this_driver(), "ana", "small", RunId("full"), str(folder), {}, 0.0)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(Permanent) as told:
+            begin(home, record)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert told.value.subject == str(tmp_path / "home" / "drills" / "full" / "bubble.json")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from bridgehead.app import runs, wiring
-from bridgehead.app.drills.folder import BubbleRecord, forget, records
+from bridgehead.app.drills.folder import BubbleRecord, forget, records, throw_away
 from bridgehead.app.home import Home
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
 from bridgehead.kernel.ids import Epoch, StepId
@@ -57,15 +57,19 @@ def clean(home: Home, *, by: str, report: Callable[[BubbleRecord, tuple[str, ...
 
 
 def end(home: Home, record: BubbleRecord, *, by: str, reason: str) -> list[str]:
-    """End the run of a drill, whatever it has come to, and remove its bubble. Returns what is left and why."""
-    try:
-        _end_run(home, record, by=by, reason=reason)  # its undo ends the bubble, as its ledger then tells
-        left = empty(record)  # and if it never got so far, or could not: without it
-        if not left:
-            forget(home, record)
-        return left
-    except BridgeheadError as error:
-        return [f"{error.subject}: {error.happened}"]
+    """End the run of a drill, whatever it has come to, and remove its bubble. Returns what is left and why.
+
+    The bubble goes also while the journal takes nothing, as on a full disk; then its record stays, by which the run is ended later.
+    """
+    unended = _unended(home, record, by=by, reason=reason)  # its undo ends the bubble, as its ledger then tells
+    left = empty(record)  # and if it never got so far, or could not: without it
+    if unended and not left:
+        throw_away(home, record)
+        unended = _unended(home, record, by=by, reason=reason)  # what was thrown away may have made room
+    if left or unended:
+        return [*unended, *left]
+    forget(home, record)
+    return []
 
 
 def has_run(home: Home, record: BubbleRecord) -> bool:
@@ -79,9 +83,14 @@ def has_run(home: Home, record: BubbleRecord) -> bool:
     return True
 
 
-def _end_run(home: Home, record: BubbleRecord, *, by: str, reason: str) -> None:
-    if has_run(home, record) and runs.abort(home, record.run, by=by, reason=reason):
-        runs.drive(home, record.run, watcher=lambda state, events: None)
+def _unended(home: Home, record: BubbleRecord, *, by: str, reason: str) -> list[str]:
+    """End its run; why that cannot be now."""
+    try:
+        if has_run(home, record) and runs.abort(home, record.run, by=by, reason=reason):
+            runs.drive(home, record.run, watcher=lambda state, events: None)
+    except BridgeheadError as error:
+        return [f"run {record.run} is not ended: {error.subject}: {error.happened}"]
+    return []
 
 
 def empty(record: BubbleRecord) -> list[str]:

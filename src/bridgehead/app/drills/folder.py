@@ -66,10 +66,13 @@ def root_of(home: Home) -> Path:
 def begin(home: Home, record: BubbleRecord) -> None:
     """Note what will be made before anything is. Raises RUN_STATE when there is one of that name, Permanent when the disk refuses."""
     note, folder = root_of(home) / record.bubble.id, Path(record.folder)
+    refusing = note
     try:
         note.mkdir(mode=0o700, parents=True)
-        create_durably(str(note / RECORD), msgspec.json.encode(record))
+        refusing = note / RECORD
+        create_durably(str(refusing), msgspec.json.encode(record))
         if folder != note:
+            refusing = folder
             folder.mkdir(parents=True)
     except FileExistsError:
         raise BridgeheadError(
@@ -81,7 +84,7 @@ def begin(home: Home, record: BubbleRecord) -> None:
         ) from None
     except OSError as error:
         raise Permanent(
-            error.strerror or str(error), tried="begin a drill", subject=str(folder), remedy="Check the rights and the space there."
+            error.strerror or str(error), tried="begin a drill", subject=str(refusing), remedy="Check the rights and the space there."
         ) from error
 
 
@@ -99,6 +102,14 @@ def records(home: Home) -> Iterator[tuple[Path, BubbleRecord | None]]:
 
 def forget(home: Home, record: BubbleRecord) -> None:
     """Everything of it is gone: remove its folder, and the record last."""
+    throw_away(home, record)
+    note = root_of(home) / record.bubble.id
+    (note / RECORD).unlink(missing_ok=True)
+    _remove_if_empty(note)
+
+
+def throw_away(home: Home, record: BubbleRecord) -> None:
+    """Remove its folder; the record stays, since its run is not ended."""
     note, folder = root_of(home) / record.bubble.id, Path(record.folder)
     if folder != note:
         shutil.rmtree(folder, ignore_errors=True)
@@ -106,8 +117,6 @@ def forget(home: Home, record: BubbleRecord) -> None:
     for child in note.iterdir() if note.is_dir() else ():
         if child.name != RECORD:
             shutil.rmtree(child, ignore_errors=True) if child.is_dir() else child.unlink()
-    (note / RECORD).unlink(missing_ok=True)
-    _remove_if_empty(note)
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bridgehead.app.demo.report import svg
-from bridgehead.app.drills.result import DrillResult, DrillVerdict, Measured, StepTime, seconds_text
+from bridgehead.app.drills.result import DrillResult, DrillVerdict, Measured, StepTime, hours_text, seconds_text
 from bridgehead.kernel.moment import format_moment
 
 _HERE: Final = Path(__file__).parent
@@ -46,6 +46,7 @@ def render(results: Sequence[DrillResult], *, key_id: str, sha256: str, file: st
         hidden=max(0, len(results) - _SHOWN),
         moment=lambda at_s: format_moment(float(int(at_s))),
         seconds=_seconds,
+        hours=hours_text,
         timeline=timeline(result),
         trends=[trend(results, case.workload) for case in result.cases],
         key_id=key_id,

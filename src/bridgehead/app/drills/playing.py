@@ -22,7 +22,7 @@ from bridgehead.app.drills.source import Looking, find, loss_for
 from bridgehead.app.recover_open import open_recoveries
 from bridgehead.host.durable import write_durably
 from bridgehead.host.identity import this_driver
-from bridgehead.kernel.errors import BridgeheadError, ErrorCode, PortError
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, Permanent, PortError
 from bridgehead.kernel.ids import Person, RunId, SiteId, SnapshotId, WorkloadId
 from bridgehead.model import event as ev
 from bridgehead.model.bubble import BubbleId, DamagedBlock, SlowLine, fault_name
@@ -83,7 +83,7 @@ def play(
     try:
         _make_view(prepared)
         runs.start(home, drill_runbook(plan), connections, name=asked.name, by=by)
-        state = runs.drive(home, record.run, watcher=watch, on_engine=on_engine)
+        state = _driven(home, record.run, watch, on_engine)
         left = _empty(home, record) if isinstance(state.mode, st.Ended) else end(home, record, by=by, reason=STOPPED)
     except BaseException:
         # Whatever it was: what was made is removed here, or by the next command when that fails too.
@@ -123,6 +123,15 @@ def _refuse_beside_recovery(home: Home) -> None:
             happened="a recovery goes on, and a drill would take room and attention from it",
             remedy=f"`bridgehead run explain {run}{home.option}` says how far it is. Drill when it has ended.",
         )
+
+
+def _driven(home: Home, run: RunId, watch: Watcher, on_engine: Callable[[Engine], None]) -> st.RunState:
+    try:
+        return runs.drive(home, run, watcher=watch, on_engine=on_engine)
+    except Permanent as error:  # a drill that was broken off is not resumed
+        clean_it = f"`bridgehead recover drill --clean{home.option}`"
+        error.remedy = f"Free disk space there; {clean_it} then removes what is left of this drill. Drill again."
+        raise
 
 
 def _empty(home: Home, record: BubbleRecord) -> list[str]:

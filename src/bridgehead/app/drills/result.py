@@ -34,6 +34,11 @@ def seconds_text(value: float) -> str:
     return format_quantity(float(f"{value:.3g}") if abs(value) < 1000 else round(value), Dimension.DURATION)
 
 
+def hours_text(value: float) -> str:
+    """'0.00401', '12.4', '12,345': three digits of what is little."""
+    return f"{float(f'{value:.3g}') if abs(value) < 1000 else round(value):,.10g}"
+
+
 class Measured(msgspec.Struct, frozen=True):
     """A time beside its objective.
 
