@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
@@ -34,10 +35,19 @@ Value = TypeVar("Value")
 def start_work(lab: Lab, options: WorkOptions = WorkOptions()) -> SnapshotId:
     """Start everything at site-a and the clients, write ``recovery.yaml``; the snapshot that is served.
 
-    Raises SERVER_MISSING when this Python lacks what the jobs import, PORT_PERMANENT when something does not come up, port errors.
+    Raises SERVER_MISSING when this Python lacks what the jobs import, BAD_USAGE when clients run already, PORT_PERMANENT when something
+    does not come up, port errors.
     """
     _check_imports("aiohttp", *(["torch"] if options.script is not None else []))
     record, folder = lab.record, lab.folder
+    if lab.runs(CLIENTS):
+        raise BridgeheadError(
+            ErrorCode.BAD_USAGE,
+            tried="start the lab's work",
+            subject=str(folder.root),
+            happened="it has work already",
+            remedy=f"`bridgehead lab rest --dir {folder.root}` ends the clients; then new ones can be started.",
+        )
     model = publish_model(lab)
     files.write_recovery_file(record, folder, options)
     ports = ports_of(lab)
@@ -50,7 +60,8 @@ def start_work(lab: Lab, options: WorkOptions = WorkOptions()) -> SnapshotId:
         scheduler.start(spec, stamp=Stamp(RunId("lab"), StepId(f"work-{number}"), 1, Epoch(1)))
     until(lambda: quietly(lambda: ports.serving(SERVICE).health(SERVICE, SITE_A).warm), f"{SERVICE} at {SITE_A} to be warm", lab)
     until(lambda: quietly(lambda: ports.training(SITE_A).progress(jobs.trainer_name(SITE_A)).step > 0), "the training's first step", lab)
-    lab.run(SITE_B, COPIES, jobs.copies(record, folder, SITE_A, SITE_B), env=QUIET)
+    if not lab.runs(COPIES):
+        lab.run(SITE_B, COPIES, jobs.copies(record, folder, SITE_A, SITE_B), env=QUIET)
     if options.rate_per_s:
         start_clients(lab, model, rate_per_s=options.rate_per_s)
     return model
@@ -90,14 +101,31 @@ def publish_model(lab: Lab) -> SnapshotId:
 
 def start_clients(lab: Lab, model: SnapshotId, *, rate_per_s: float) -> Started:
     """Clients at the hub, as a program of the lab."""
+    _summary_file(lab).unlink(missing_ok=True)  # of clients before them
     command = jobs.clients(lab.record, lab.folder, SITE_A, model, rate_per_s=rate_per_s)
     return lab.run(HUB, CLIENTS, command, env=QUIET)
 
 
 def stop_clients(lab: Lab) -> LoadSummary:
-    """Let every open request come to its end; what came of all of them."""
+    """Let every open request come to its end; what came of all of them.
+
+    Raises BAD_USAGE when no clients run, Transient when they do not end, PORT_PERMANENT when they died and cannot say it.
+    """
     lab.end_program(CLIENTS)
-    return msgspec.json.decode((lab.folder.site(HUB) / CLIENTS / SUMMARY_NAME).read_bytes(), type=LoadSummary)
+    try:
+        return msgspec.json.decode(_summary_file(lab).read_bytes(), type=LoadSummary)
+    except FileNotFoundError as error:
+        raise BridgeheadError(
+            ErrorCode.PORT_PERMANENT,
+            tried="read what came of the requests",
+            subject=str(_summary_file(lab)),
+            happened="the clients had died before they could write it",
+            remedy=f"See {lab.folder.log / f'{CLIENTS}-{HUB}.log'}.",
+        ) from error
+
+
+def _summary_file(lab: Lab) -> Path:
+    return lab.folder.site(HUB) / CLIENTS / SUMMARY_NAME
 
 
 def requests_so_far(lab: Lab) -> float:

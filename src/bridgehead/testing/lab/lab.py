@@ -116,13 +116,23 @@ class Lab:
             self.folder.write(msgspec.structs.replace(record, programs=(*record.programs, started)))
             return started
 
+    def runs(self, name: str) -> bool:
+        """Whether a program that ``run`` started under that name lives."""
+        return any(one.name == name and one.alive for one in self.record.programs)
+
     def end_program(self, name: str) -> None:
-        """Ask a program that ``run`` started to end (SIGTERM), and wait. Raises BAD_USAGE for another name, Transient when it stays."""
+        """Ask a program that ``run`` started to end (SIGTERM), and wait. Raises BAD_USAGE when none of it runs, Transient when it stays."""
         with self.folder.locked("end a program"):
             record = self.record
             mine = [one for one in record.programs if one.name == name]
             if not mine:
-                raise _no_place(name, "end a program", [one.name for one in record.programs])
+                raise BridgeheadError(
+                    ErrorCode.BAD_USAGE,
+                    tried="end a program",
+                    subject=str(self.folder.root),
+                    happened=f"no {name} run",
+                    remedy="`bridgehead lab work` starts the lab's programs.",
+                )
             for one in mine:
                 end(one, within_s=PATIENCE_S)
             left = tuple(one for one in record.programs if one.name != name)

@@ -9,6 +9,7 @@ from typing import Final
 
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.testing.lab.namespaces import PATH
+from bridgehead.testing.lab.record import needs_root
 
 POSTGRES: Final = "postgres"
 PROGRAMS: Final = {
@@ -39,13 +40,7 @@ def require() -> None:
             remedy=f"On Debian or Ubuntu: apt-get install {' '.join(missing)}",
         )
     if os.geteuid() != 0:
-        raise BridgeheadError(
-            ErrorCode.BAD_USAGE,
-            tried="set the lab up",
-            subject="this user",
-            happened="network namespaces and Slurm's daemons need root",
-            remedy="Run it as root (sudo), in a virtual machine if you like.",
-        )
+        raise needs_root("set the lab up")
     if not Path("/dev/net/tun").exists():
         raise BridgeheadError(
             ErrorCode.SERVER_MISSING,

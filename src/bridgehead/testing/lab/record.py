@@ -111,11 +111,13 @@ class LabFolder:
         return self.root / place
 
     def read(self) -> LabRecord | None:
-        """The lab that is or was here; None when there is none. Raises BAD_INPUT when the file is not a lab's."""
+        """The lab that is or was here; None when there is none. Raises BAD_INPUT when the file is not a lab's, BAD_USAGE without root."""
         try:
             return msgspec.json.decode(self.file.read_bytes(), type=LabRecord)
         except FileNotFoundError:
             return None
+        except PermissionError as error:
+            raise needs_root("read the lab") from error
         except msgspec.MsgspecError as error:
             raise BridgeheadError(
                 ErrorCode.BAD_INPUT, tried="read the lab", subject=str(self.file), happened=str(error), remedy="Name the folder of a lab."
@@ -142,10 +144,13 @@ class LabFolder:
 
     @contextlib.contextmanager
     def locked(self, tried: str) -> Iterator[None]:
-        """Nobody else changes the lab meanwhile. Raises LAB_BUSY, naming who does; BAD_USAGE when the folder is not there."""
+        """Nobody else changes the lab meanwhile. Raises LAB_BUSY, naming who does; BAD_USAGE without root, and when there is no lab."""
         if not self.root.is_dir():
             self.require()
-        descriptor = os.open(self.root / "lab.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self.root / "lab.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except PermissionError as error:
+            raise needs_root(tried) from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -171,4 +176,15 @@ def new_record(*, now_s: float, net: str) -> LabRecord:
     assert me is not None
     return LabRecord(
         id=secrets.token_hex(3), boot=boot_id(), up=Started("up", CONTROLLER, me.pid, me.start_ticks), created_s=now_s, net=net
+    )
+
+
+def needs_root(tried: str) -> BridgeheadError:
+    """The error that this user is not root."""
+    return BridgeheadError(
+        ErrorCode.BAD_USAGE,
+        tried=tried,
+        subject="this user",
+        happened="network namespaces and Slurm's daemons need root",
+        remedy="Run it as root (sudo), in a virtual machine if you like.",
     )
