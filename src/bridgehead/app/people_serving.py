@@ -65,8 +65,8 @@ def trial(home: Home, *, patience_s: float) -> list[Delivery]:
             thread, thread, NoticeKind.TRIAL, "a trial", text, now_s, now_s, severity=Severity.INFO, people=people, labels={"trial": "yes"}
         )
         bell.post(notice)
-        end_s = time.monotonic() + patience_s
-        while any(not one.outcome for one in _of(bell.outbox.deliveries(), thread)) and time.monotonic() < end_s:
+        end_s = time.time() + patience_s
+        while time.time() < end_s and any(not one.outcome and one.next_s < end_s for one in _of(bell.outbox.deliveries(), thread)):
             time.sleep(0.05)
         found = _of(bell.outbox.deliveries(), thread)
         for one in found:

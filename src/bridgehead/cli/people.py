@@ -90,11 +90,15 @@ def _show(found: list[Delivery], *, json: bool) -> None:
 
     for one in found:
         when = clock_time(one.ended_s or one.posted_s)
-        state = one.outcome or (f"not yet, tried {one.attempts} times" if one.attempts else "on its way")
+        state = one.outcome or (f"not yet, tried {_times(one.attempts)}" if one.attempts else "on its way")
         trouble = f" ({one.trouble})" if one.trouble and one.outcome != "told" else ""
         print(f"{when}  {one.channel} -> {one.receiver}: {one.notice.title} [{one.notice.state.value}]: {state}{trouble}")
     if not found:
         print("nobody was told of anything", file=sys.stderr)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _usage(subject: str, happened: str, remedy: str) -> BridgeheadError:

@@ -180,21 +180,21 @@ class Courier:
             self._say(text)
 
     def _failed(self, delivery: Delivery, error: PortError) -> None:
-        now_s, key = self._now_s(), (delivery.number, delivery.receiver)
+        now_s, key, trouble = self._now_s(), (delivery.number, delivery.receiver), _words(error, delivery)
         attempts = max(delivery.attempts, self._resting.pop(key, (0, 0.0))[0])
         pause_s = LONGEST_PAUSE_S if isinstance(error, Permanent) else min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(attempts, 20))
         if isinstance(error, Transient):
             pause_s = max(pause_s, error.retry_after_s)
         if now_s - delivery.posted_s > self._give_up_s:
-            if self._keep(lambda: self._outbox.give_up(delivery, now_s=now_s, trouble=error.happened)):
-                self._tell(f"{self._channel}: gives up to tell {delivery.receiver}: {delivery.notice.title}: {error.happened}")
+            if self._keep(lambda: self._outbox.give_up(delivery, now_s=now_s, trouble=trouble)):
+                self._tell(f"{self._channel}: gives up to tell {delivery.receiver}: {delivery.notice.title}: {trouble}")
                 return
             self._resting[key] = attempts + 1, now_s + pause_s
-        elif not self._keep(lambda: self._outbox.postpone(delivery, next_s=now_s + pause_s, trouble=error.happened)):
+        elif not self._keep(lambda: self._outbox.postpone(delivery, next_s=now_s + pause_s, trouble=trouble)):
             self._resting[key] = attempts + 1, now_s + pause_s
-        if error.happened != self._trouble:
-            self._tell(f"{self._channel}: cannot tell {delivery.receiver} yet: {error.happened}. {error.remedy}".rstrip(". ") + ".")
-        self._trouble = error.happened
+        if trouble != self._trouble:
+            self._tell(f"{self._channel}: cannot tell {delivery.receiver} yet: {trouble}. {error.remedy}".rstrip(". ") + ".")
+        self._trouble = trouble
 
     def _refresh(self) -> None:
         """Tell receivers that forget what still stands."""
@@ -205,10 +205,16 @@ class Courier:
         for delivery in self._outbox.standing(self._channel):
             error = self._sent(delivery)
             if error is not None:
-                if error.happened != self._trouble:
-                    self._tell(f"{self._channel}: cannot be told what still stands: {error.happened}")
-                self._trouble = error.happened
+                trouble = _words(error, delivery)
+                if trouble != self._trouble:
+                    self._tell(f"{self._channel}: cannot be told what still stands: {trouble}")
+                self._trouble = trouble
                 return
+
+
+def _words(error: PortError, delivery: Delivery) -> str:
+    """What happened; to what, where that is not the receiver itself: the file of a secret, a mail server."""
+    return error.happened if error.subject.startswith(delivery.receiver) else f"{error.subject}: {error.happened}"
 
 
 def _unforeseen(error: Exception) -> str:
