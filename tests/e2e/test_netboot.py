@@ -326,6 +326,9 @@ def test_the_command_line_asks_before_it_overwrites(hall: Hall, monkeypatch, cap
         return int(ended.value.code or 0)
 
     home = ("--home", str(hall.tmp / "home"))
+    nowhere = str(hall.tmp / "nowhere")
+    assert bridgehead("netboot", "status", "--dir", nowhere) == 2, "nothing was made there"
+    assert bridgehead("netboot", "rebuild", "--dir", nowhere, "--plan-only", *home) == 2
     assert bridgehead("netboot", "make", str(hall.tmp / "rebuild.yaml"), "--to", str(hall.folder)) == 0
     assert bridgehead("netboot", "rebuild", "--dir", str(hall.folder), *home) == 2
     assert "EVERYTHING on the disks" in capsys.readouterr().err

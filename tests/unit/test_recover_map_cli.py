@@ -69,6 +69,9 @@ def test_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_a_site_that_the_mapping_does_not_name_and_a_policy_without_mapping_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BridgeheadError, match="says nothing of site 'site-c'"):
         map_job(EXAMPLE / "train.sbatch", source="site-a", target="site-c", policy=EXAMPLE / "policy.yaml")
+    with pytest.raises(BridgeheadError) as told:
+        map_job(EXAMPLE / "train.sbatch", source="site-a", target="site-bb", policy=EXAMPLE / "policy.yaml")
+    assert told.value.remedy == "Name one of its sites: did you mean 'site-b'?"
     bare = tmp_path / "policy.yaml"
     bare.write_text("policy: p\nsource: site-a\ntarget: site-b\n")
     with pytest.raises(BridgeheadError, match="no 'mapping'"):
@@ -97,3 +100,10 @@ def test_preflight_ends_with_3_when_something_cannot_be_seen(tmp_path: Path, cap
     (folder / "estate.yaml").write_text(estate)
     assert preflight(folder / "recovery.yaml", workload=["lm-70b"], estate=folder / "estate.yaml") == 3
     assert capsys.readouterr().out.startswith("CANNOT TELL\nnot known  site-b/")
+
+
+def test_captured_output_that_is_not_there_is_refused_and_not_taken_for_unknown(tmp_path: Path) -> None:
+    given = {"estate": EXAMPLE / "estate.yaml", "captured": tmp_path / "nope"}
+    with pytest.raises(BridgeheadError, match=f"there is no folder {tmp_path}/nope") as told:
+        preflight(EXAMPLE / "recovery.yaml", workload=["lm-70b"], **given)
+    assert told.value.exit_code == 2

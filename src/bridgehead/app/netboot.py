@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from bridgehead.app import runs
 from bridgehead.app.home import Home
 from bridgehead.app.runbook_files import read_text
 from bridgehead.drivers.netboot import NetbootFolder, NetbootServer
+from bridgehead.drivers.netboot.folder import REBUILD_FILE
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import Person, RunId
 from bridgehead.kernel.phrase import nearest
@@ -43,7 +45,7 @@ def load_rebuild(path: Path) -> Rebuild:
 def make(file: Path, to: Path) -> int:
     """Write what is served to nodes; how many files. Raises BAD_INPUT, BAD_USAGE for a folder that holds something else."""
     rebuild = load_rebuild(file)
-    if to.exists() and (not to.is_dir() or (any(to.iterdir()) and not (to / "rebuild.json").exists())):
+    if to.exists() and (not to.is_dir() or (any(to.iterdir()) and not (to / REBUILD_FILE).exists())):
         raise _unusable(to, "it holds something else")
     try:
         return NetbootFolder(to).make(rebuild)
@@ -67,8 +69,8 @@ def chosen(rebuild: Rebuild, names: Sequence[str]) -> tuple[NodeBuild, ...]:
 
 
 def propose(folder: Path, names: Sequence[str], approvers: Sequence[str]) -> tuple[Runbook, dict[str, Any]]:
-    """The runbook of what the folder was made from, and its connections."""
-    rebuild = NetbootFolder(folder).rebuild()
+    """The runbook of what the folder was made from, and its connections. Raises BAD_USAGE when nothing was made there."""
+    rebuild = _made(folder).rebuild()
     runbook = rebuild_runbook(rebuild, nodes=chosen(rebuild, names), approvers=[Person(one) for one in approvers])
     login = rebuild.controllers
     access = {"user": login.user, "password_file": login.password_file, "ca_file": login.ca_file}
@@ -82,13 +84,13 @@ def open_run(home: Home, runbook: Runbook, connections: dict[str, Any], *, name:
 
 
 def serving(folder: Path, images: Path, *, host: str, port: int, say: Callable[[str], None]) -> NetbootServer:
-    """The server of a netboot folder. Raises as ``NetbootServer``."""
-    return NetbootServer(NetbootFolder(folder), images, host=host, port=port, say=say)
+    """The server of a netboot folder. Raises as ``NetbootServer``; BAD_USAGE when nothing was made there."""
+    return NetbootServer(_made(folder), images, host=host, port=port, say=say)
 
 
 def lines(folder: Path) -> list[NodeLine]:
-    """What is known of every node."""
-    kept = NetbootFolder(folder)
+    """What is known of every node. Raises BAD_USAGE when nothing was made there."""
+    kept = _made(folder)
     rebuild = kept.rebuild()
     return [_line(rebuild, node, kept.observe(node.id)) for node in rebuild.nodes]
 
@@ -102,6 +104,18 @@ def _line(rebuild: Rebuild, node: NodeBuild, state: MachineState) -> NodeLine:
     wrong = wrong_with(expected_of(rebuild, node), state)
     took_s = None if state.reported_s is None else state.reported_s - state.ordered_s
     return NodeLine(node.id, "wrong" if wrong else "back", wrong, took_s)
+
+
+def _made(folder: Path) -> NetbootFolder:
+    if not (folder / REBUILD_FILE).exists():
+        raise BridgeheadError(
+            ErrorCode.BAD_USAGE,
+            tried="read a netboot folder",
+            subject=str(folder),
+            happened="nothing was made in it" if folder.is_dir() else "there is no such folder",
+            remedy=f"`bridgehead netboot make FILE --to {shlex.quote(str(folder))}` makes it; or name another one by --dir.",
+        )
+    return NetbootFolder(folder)
 
 
 def _unusable(folder: Path, happened: str) -> BridgeheadError:

@@ -37,7 +37,7 @@ def mapped_script(script: Path, mapping: SiteMap, *, source: SiteId, target: Sit
                 tried="map a job script",
                 subject=str(script),
                 happened=f"the mapping says nothing of site '{site}'",
-                remedy=f"Name one of its sites: {nearest(site, sorted(known))}.",
+                remedy=f"Name one of its sites: {nearest(site, sorted(known))}",
             )
     return map_script(read_text(script, what="job script"), mapping, source=source, target=target, file=str(script))
 

@@ -22,8 +22,8 @@ from bridgehead.app.site_preflight.judge_contents import (
 from bridgehead.app.site_preflight.judge_gpus import judge_gpus
 from bridgehead.app.site_preflight.judge_slurm import case_of, judge_slurm, other_names
 from bridgehead.app.site_preflight.place import Place
-from bridgehead.app.site_preflight.slurm import Cluster
-from bridgehead.kernel.errors import NotFound
+from bridgehead.app.site_preflight.slurm import QUERIES, Cluster
+from bridgehead.kernel.errors import BridgeheadError, ErrorCode, NotFound
 from bridgehead.kernel.ids import SiteId
 from bridgehead.model.finding import Finding
 from bridgehead.model.login import SshOptions
@@ -46,11 +46,22 @@ class SitePreflight:
     Args:
         connections: as ``wiring.connect`` takes them.
         captured: folders with captured output of Slurm's commands, by site; they are used in place of asking.
+
+    Raises BAD_INPUT for a folder that is not there: every question would be left open, and nobody would know why.
     """
 
     def __init__(self, connections: Mapping[str, Any], *, captured: Mapping[SiteId, Path] = {}) -> None:
         self._sites: Mapping[SiteId, Mapping[str, Any]] = connections["sites"]
         self._captured = captured
+        for folder in captured.values():
+            if not folder.is_dir():
+                raise BridgeheadError(
+                    ErrorCode.BAD_INPUT,
+                    tried="look at captured output",
+                    subject="--captured",
+                    happened=f"there is no folder {folder}",
+                    remedy=f"Name the folder that holds {', '.join(list(QUERIES)[:3])} and so on.",
+                )
 
     def judge(self, needs: SiteNeeds) -> tuple[Finding, ...]:
         """See the port."""

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from bridgehead.ports.machines import MachineState, NodeReport
 from bridgehead.recovery.netboot import boot_script, build_of, node_files, token_of
 
 T = TypeVar("T")
+REBUILD_FILE: Final = "rebuild.json"
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -77,12 +78,12 @@ class NetbootFolder:
                 (place / name).unlink()
             written += len(files)
         # Last: what was made half is not what is served.
-        write_durably(str(self.folder / "rebuild.json"), msgspec.json.encode(rebuild))
+        write_durably(str(self.folder / REBUILD_FILE), msgspec.json.encode(rebuild))
         return written
 
     def rebuild(self) -> Rebuild:
         """What the files were made from."""
-        return self._read(self.folder / "rebuild.json", Rebuild)
+        return self._read(self.folder / REBUILD_FILE, Rebuild)
 
     def node(self, name: str) -> NodeBuild:
         """A node by its name."""
