@@ -28,6 +28,13 @@ def commands(name: str) -> list[list[str]]:
     return [shlex.split(line.removeprefix("$ ")) for line in found[1].splitlines()]
 
 
+def shown(name: str) -> str:
+    """A file of the page."""
+    found = re.search(rf"<!-- file: {name} -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
 def test_R16_the_page_is_true(tmp_path: Path, postgres_server) -> None:
     url, back = postgres_server.new_database(), postgres_server.new_database()
     postgres_server.sql("CREATE TABLE steps (step bigint PRIMARY KEY)", database=url.rpartition("/")[2])
@@ -37,8 +44,6 @@ def test_R16_the_page_is_true(tmp_path: Path, postgres_server) -> None:
         db.execute("CREATE TABLE steps (step INTEGER PRIMARY KEY)")
     (bed_folder / "code").mkdir()
     (bed_folder / "code" / "requirements.txt").write_text("numpy==2.0\n")
-    shown = re.search(r"<!-- file: recovery.yaml -->\n```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert shown is not None
     scripts, home = sysconfig.get_path("scripts"), bed_folder / "home"
     path = os.pathsep.join([scripts, str(Path(program("pg_restore")).parent), os.environ["PATH"]])
     env = {**os.environ, "PATH": path, "BRIDGEHEAD_HOME": str(home)}
@@ -48,14 +53,15 @@ def test_R16_the_page_is_true(tmp_path: Path, postgres_server) -> None:
         assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
 
     with PointBed(bed_folder, databases=[postgres("ledger", url), sqlite("registry", bed_folder / "registry.db")]):
-        (bed_folder / "recovery.yaml").write_text(shown[1].replace(ADDRESS, url))
+        (bed_folder / "recovery.yaml").write_text(shown("recovery.yaml").replace(ADDRESS, url))
+        (bed_folder / "estate.yaml").write_text(shown("estate.yaml").replace("/srv", str(bed_folder)))
         for words in commands("take"):
             run(words)
         assert not (bed_folder / "frozen").exists()
         point = ""
         for words in commands("restore"):
             known = {"MODEL": point, f"--dbname={ADDRESS}_restored": f"--dbname={back}"}
-            run([known.get(word, word) for word in words])
+            run([known.get(word, word).replace("/srv", str(bed_folder)) for word in words])
             if not point:
                 point = json.loads((bed_folder / "restored" / "point.json").read_bytes())["model"]
     step = int(re.match(r"lm@(\d+)\.", point)[1])
