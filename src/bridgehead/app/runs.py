@@ -315,8 +315,10 @@ def mode_word(state: st.RunState) -> str:
             return "going forward"
         case st.Backward():
             return "rolling back"
-        case st.OnHold(frozen=frozen):
-            return "frozen by a gate" if frozen else "paused"
+        case st.OnHold(frozen=True, by=by):
+            return "frozen by a gate" if by.startswith("gate ") else "frozen by a step"
+        case st.OnHold():
+            return "paused"
         case st.NeedsPerson():
             return "stuck"
         case st.Abandoning():

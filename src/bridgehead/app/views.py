@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import datetime
-import json
 import shlex
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from bridgehead.app.runs import mode_word
+from bridgehead.app.step_facts import facts
 from bridgehead.kernel.ids import RunId, StepId
 from bridgehead.model.event import Phase, Verdict
-from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, Step, TaskStep
+from bridgehead.model.runbook import ActionStep, ApprovalStep, GateStep, HoldStep, Step, TaskStep, UndoPolicy
 from bridgehead.ports.journal import DriverIdentity
 from bridgehead.runbook import state as st
 from bridgehead.runbook.gates import judge
+
+LOOKS_ONLY: Final = frozenset(
+    {"recovery.confirm-loss", "recovery.measure-loss", "recovery.milestone", "vault.prove", "sites.preflight", "job.grace"}
+)
+"""Actions that look and change nothing: there is nothing to take back of them, and nothing that stays."""
 
 
 class StepView(msgspec.Struct, frozen=True):
@@ -66,7 +71,7 @@ def view(state: st.RunState, *, driver: str, home_option: str = "") -> RunView:
         run=state.run,
         runbook=state.plan.runbook.name,
         mode=mode_word(state),
-        reason=_reason(state),
+        reason=reason_of(state),
         opened_s=state.opened_s,
         last_s=state.last_s,
         epoch=state.epoch,
@@ -90,6 +95,17 @@ def step_view(state: st.RunState, step_id: StepId) -> StepView:
     return StepView(step_id, title, _kind(plan_step), _word(step), _detail(plan_step, step), _deadline_s(state, plan_step, step))
 
 
+def changed(state: st.RunState) -> bool:
+    """Whether anything may have been done that stays unless it is taken back, or was taken back."""
+    return any(_may_have_changed(state.plan.steps[step_id], step) for step_id, step in state.steps.items())
+
+
+def stays(state: st.RunState) -> bool:
+    """A rollback would take nothing back: something was done, and all of it is of steps whose effects stay."""
+    touched = [state.plan.steps[step_id] for step_id, step in state.steps.items() if _may_have_changed(state.plan.steps[step_id], step)]
+    return bool(touched) and all(isinstance(one, ActionStep) and one.undo is UndoPolicy.KEEP for one in touched)
+
+
 def driver_text(holder: DriverIdentity | None) -> str:
     """Who drives, "" for nobody."""
     return "" if holder is None else f"process {holder.pid} on {holder.host}"
@@ -98,6 +114,22 @@ def driver_text(holder: DriverIdentity | None) -> str:
 def clock_time(at_s: float) -> str:
     """Local wall time with seconds, for people."""
     return datetime.datetime.fromtimestamp(at_s).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def _looks_only(plan_step: Step) -> bool:
+    return isinstance(plan_step, ActionStep) and plan_step.action in LOOKS_ONLY
+
+
+def _may_have_changed(plan_step: Step, step: st.StepState) -> bool:
+    if not isinstance(plan_step, ActionStep | TaskStep) or _looks_only(plan_step):
+        return False
+    match step:
+        case st.Working():
+            return step.may_have_changed_the_world
+        case st.Broken():
+            return step.touched
+        case _:
+            return isinstance(step, st.Finished | st.Assigned | st.ToUndo | st.Undoing | st.Undone | st.Stuck)
 
 
 def _kind(step: Step) -> str:
@@ -137,15 +169,16 @@ def _word(step: st.StepState) -> str:
 def _detail(plan_step: Step, step: st.StepState) -> str:
     match step:
         case st.Working():
-            progress = _facts(step.progress)
-            return f"attempt {step.attempt}; {step.error}" if step.error else progress
+            return _trouble(step) if step.error else facts(step.progress)
         case st.Undoing():
-            return f"attempt {step.attempt}; {step.error}" if step.error else "is being taken back"
+            return _trouble(step) if step.error else "is being taken back"
         case st.Broken():
             return _sentences(step.reason, step.remedy)
         case st.Stuck():
             return _sentences(step.reason, step.instruction)
         case st.Undone(kept=True):
+            if _looks_only(plan_step):
+                return "it only looked: there is nothing to take back"
             return f"its effect stays: {plan_step.undo_reason}" if isinstance(plan_step, ActionStep) else "its effect stays"
         case st.Measuring():
             assert isinstance(plan_step, GateStep)
@@ -163,39 +196,18 @@ def _detail(plan_step: Step, step: st.StepState) -> str:
             items = plan_step.undo_checklist if step.undoing else plan_step.checklist
             return f"{plan_step.owner}: {'; '.join(items)}"
         case st.Finished():
-            return _facts({**step.applied, **step.verified})
+            return facts({**step.applied, **step.verified})
         case _:
             return ""
 
 
+def _trouble(step: st.Working | st.Undoing) -> str:
+    kind, _, what = step.error.partition(": ")
+    return f"waits, and tries again: {what}" if kind == "transient" and what else f"attempt {step.attempt}; {step.error}"
+
+
 def _sentences(*texts: str) -> str:
     return " ".join(f"{text[0].upper()}{text[1:].rstrip('.')}." for text in texts if text)
-
-
-def _facts(evidence: dict[str, object]) -> str:
-    """What is known, for people: ``job new, exit code 0``."""
-    return ", ".join(_fact(key, value) for key, value in evidence.items() if value not in (None, "", [], {}))
-
-
-def _fact(key: str, value: object) -> str:
-    if isinstance(value, float | int) and not isinstance(value, bool) and key.endswith("_s"):
-        return f"{key[:-2].replace('_', ' ')} {value:.4g} s"
-    return f"{key.replace('_', ' ')} {_short(value)}"
-
-
-def _short(value: object) -> str:
-    match value:
-        case bool():
-            text = "yes" if value else "no"
-        case float():
-            text = f"{value:.3f}"
-        case list() | tuple():
-            text = "; ".join(map(str, value))
-        case dict():
-            text = json.dumps(value, ensure_ascii=False)
-        case _:
-            text = str(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _deadline_s(state: st.RunState, plan_step: Step, step: st.StepState) -> float | None:
@@ -212,10 +224,13 @@ def _deadline_s(state: st.RunState, plan_step: Step, step: st.StepState) -> floa
     return deadline_s if until_s is None else max(deadline_s, until_s)
 
 
-def _reason(state: st.RunState) -> str:
+def reason_of(state: st.RunState) -> str:
+    """Why it is in its mode, "" when that needs no reason."""
     match state.mode:
         case st.Backward(reason=reason) | st.NeedsPerson(reason=reason) | st.Ended(reason=reason):
             return reason
+        case st.OnHold(by=by, reason=reason, frozen=True):
+            return f"{by}: {reason}"
         case st.OnHold(by=by, reason=reason) | st.Abandoning(by=by, reason=reason):
             return f"by {by}: {reason}"
         case st.Forward():
@@ -235,7 +250,8 @@ def _waits_for(state: st.RunState, steps: tuple[StepView, ...], driver: str) -> 
             people = [f"a person, at step '{name}': {_sentences(now.instruction)}" for name, now in stuck if isinstance(now, st.Stuck)]
             return people + _later([step.id for step in steps if step.state in ("to-undo", "undoing", "assigned (undo)")])
         case st.OnHold(since_s=since_s, direction=direction):
-            then = "goes on rolling back" if isinstance(direction, st.Backward) else "rolls back"
+            onward = "ends, and what it did stays" if stays(state) else "rolls back"
+            then = "goes on rolling back" if isinstance(direction, st.Backward) else onward
             expires = clock_time(since_s + state.plan.runbook.pause_expires_s)
             nobody = [] if driver else ["a process that drives it: nobody does now, so the pause does not expire by itself"]
             return [f"an operator who resumes or aborts it, since {clock_time(since_s)}; otherwise it {then} at {expires}", *nobody]
@@ -263,18 +279,21 @@ def _verbs(state: st.RunState, driver: str, home_option: str) -> list[str]:
         text = f"bridgehead {verb} {state.run}{' ' + rest if rest else ''}{home_option}"
         return f"{text}  # {comment}" if comment else text
 
+    backwards = "end the run here: what it did stays" if stays(state) else "roll back"
     match state.mode:
         case st.Ended(verdict=verdict):
             undo = [command("run undo", comment="roll it back")] if verdict is Verdict.DONE else []
             return [command("ledger show", comment="all that happened"), *undo]
-        case st.OnHold(direction=direction):
-            back = "go on rolling back" if isinstance(direction, st.Backward) else "roll back"
-            return [command("run resume", comment="go on"), command("run abort", comment=back)]
+        case st.OnHold(direction=direction, frozen=frozen, by=by):
+            back = "go on rolling back" if isinstance(direction, st.Backward) else backwards
+            again = "measure anew" if by.startswith("gate ") else "when the cause is mended: try it again"
+            onward = again if frozen else "go on"
+            return [command("run resume", comment=onward), command("run abort", comment=back)]
         case st.NeedsPerson(differences=differences) if differences:
             return [
                 command("run resume", comment="go on all the same, from what this journal tells"),
                 command("run abort", comment="end the run here; nothing is touched, and you take over by hand"),
-                "bridgehead journal import FILE  # when there is a newer copy of the journal",
+                f"bridgehead journal import FILE{home_option}  # when there is a newer copy of the journal",
             ]
         case st.NeedsPerson():
             return [
@@ -303,4 +322,4 @@ def _verbs(state: st.RunState, driver: str, home_option: str) -> list[str]:
             verbs.append(command("run done", f"{step_id} --as {shlex.quote(plan_step.owner)} {evidence}"))
     if isinstance(state.mode, st.Backward):
         return [*verbs, command("run pause")]
-    return [*verbs, command("run pause"), command("run abort", comment="roll back")]
+    return [*verbs, command("run pause"), command("run abort", comment=backwards)]

@@ -15,11 +15,10 @@ from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
-from bridgehead.app.runs import mode_word
-from bridgehead.app.views import RunView, StepView, clock_time, step_view, view
+from bridgehead.app.views import RunView, StepView, clock_time, view
+from bridgehead.cli.live_lines import HERE, LEAVES, LiveLines
 from bridgehead.cli.terminal import PIPE_COLUMNS
-from bridgehead.kernel.ids import StepId
-from bridgehead.runbook.state import RunState
+from bridgehead.runbook.state import Ended, RunState
 
 if TYPE_CHECKING:
     from bridgehead.app.dst import Prediction
@@ -57,8 +56,7 @@ class Live:
         self._console = _console(stderr=True)
         self._shown = (state, "")
         self._whole = False
-        self._words: dict[StepId, str] = {step_id: step_view(state, step_id).state for step_id in state.plan.steps}
-        self._mode, self._driver = mode_word(state), ""
+        self._lines = LiveLines(state)
         redraws = self._console.is_terminal and not self._console.is_dumb_terminal
         # Redrawn by the clock and not by events: the last event before a long wait must not stay undrawn.
         self._live = RichLive(console=self._console, get_renderable=self._picture, refresh_per_second=4) if redraws else None
@@ -79,24 +77,22 @@ class Live:
         self._shown = (state, driver)
         if self._live is None:
             with contextlib.suppress(OSError):
-                self._lines(state, driver)
+                for line in self._lines.of(state, driver=driver):
+                    self._line(line)
+
+    def say(self, text: str) -> None:
+        """A word between, above the table where there is one."""
+        with contextlib.suppress(OSError):
+            if self._live is None:
+                self._line(text)
+            else:
+                self._console.print(text, soft_wrap=True)
 
     def _picture(self) -> Group:
         state, driver = self._shown
-        return status_table(view(state, driver=driver), rows=None if self._whole else self._console.height)
-
-    def _lines(self, state: RunState, driver: str) -> None:
-        for step_id in state.plan.steps:
-            seen = step_view(state, step_id)
-            if seen.state != self._words[step_id]:
-                self._words[step_id] = seen.state
-                self._line(f"{step_id}: {seen.state}{'  ' + seen.detail if seen.detail else ''}")
-        if mode_word(state) != self._mode:
-            self._mode = mode_word(state)
-            self._line(f"run {state.run}: {self._mode}")
-        if driver != self._driver:
-            self._driver = driver
-            self._line(f"run {state.run}: driven by {driver or 'nobody'}")
+        table = status_table(view(state, driver=driver), rows=None if self._whole else self._console.height)
+        stoppable = driver == HERE and not self._whole and not isinstance(state.mode, Ended)
+        return Group(table, Text(LEAVES, style="dim")) if stoppable else table
 
     def _line(self, text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')}  {text}", file=sys.stderr, flush=True)
@@ -104,7 +100,7 @@ class Live:
 
 def status_table(seen: RunView, *, rows: int | None = None) -> Group:
     """All steps with their states; with ``rows``, as many around the busy ones as fit into that height."""
-    before, shown, after = (0, seen.steps, 0) if rows is None else _window(seen.steps, max(3, rows - 8))
+    before, shown, after = (0, seen.steps, 0) if rows is None else _window(seen.steps, max(3, rows - 9))
     title = Text(f"{seen.run}: {seen.mode}" + (f" ({seen.reason})" if seen.reason else ""))
     caption = Text(f"opened {clock_time(seen.opened_s)}, driven by {seen.driver or 'nobody'}")
     table = Table(box=None, pad_edge=False)

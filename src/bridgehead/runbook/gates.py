@@ -74,6 +74,13 @@ def judge(gate: GateStep, samples: tuple[GateSample, ...]) -> Judgement:
     return Judgement(GateVerdict.PASS, True, counted, findings)
 
 
+def gathered(gate: GateStep, samples: tuple[GateSample, ...]) -> float:
+    """How much of the samples and of the traffic that a verdict needs is there, from 0 to 1."""
+    good = [sample.target for sample in samples if sample.target is not None]
+    traffic = _growth(gate.traffic, good) if good else None
+    return min(1.0, len(good) / max(1, gate.min_samples), (traffic or 0.0) / max(1, gate.min_traffic))
+
+
 def _certain(gate: GateStep, finding: CriterionFinding) -> bool:
     """Could the requests that ``min_traffic`` still lacks, all good, bring the value under its limit again?"""
     if finding.numerator is None or finding.denominator is None or finding.limit is None:
