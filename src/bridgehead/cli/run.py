@@ -275,6 +275,8 @@ def _drive(home: Home, run: RunId, *, json: bool, goal: Goal = Goal.DONE) -> int
     """Drive with a live picture. A first SIGTERM, SIGINT or SIGHUP leaves the run where it is; a second one ends the process at once."""
     from bridgehead.app import runs
     from bridgehead.cli import display
+    from bridgehead.cli.live_lines import HERE
+    from bridgehead.cli.recover_display import Told
 
     def stoppable(engine: Engine) -> None:
         def stop(number: int, _frame: object) -> None:
@@ -286,7 +288,13 @@ def _drive(home: Home, run: RunId, *, json: bool, goal: Goal = Goal.DONE) -> int
                 signal.signal(number, stop)
 
     with display.Live(runs.state_of(home, run)) as live:
-        state = runs.drive(home, run, watcher=lambda now, events: live.show(now, driver="this process"), on_engine=stoppable)
+        told = Told(home.option, live.say)
+
+        def watch(now: RunState, _events: object) -> None:
+            live.show(now, driver=HERE)
+            told.saw(now)
+
+        state = runs.drive(home, run, watcher=watch, on_engine=stoppable)
     return _ended(home, state, json=json, goal=goal)
 
 
@@ -295,6 +303,7 @@ def _ended(home: Home, state: RunState, *, json: bool, goal: Goal = Goal.DONE) -
 
     Raises RUN_STUCK.
     """
+    from bridgehead.cli.recover_display import is_recovery, stopped_here
     from bridgehead.model.event import Verdict
     from bridgehead.runbook import state as st
 
@@ -302,12 +311,7 @@ def _ended(home: Home, state: RunState, *, json: bool, goal: Goal = Goal.DONE) -
     if json:
         _show(home, run, json=True)
     else:
-        from bridgehead.app import views
-
-        seen = views.view(state, driver="")
-        head = home.journal().read(run)[-1].hash
-        print(f"{run}: {seen.mode}{' (' + seen.reason + ')' if seen.reason else ''}")
-        print(f"ledger head {head}")
+        _say_end(home, state)
     match state.mode:
         case st.Ended(verdict=verdict):
             wanted = verdict is Verdict.DONE or goal is Goal.AS_BEFORE or state.undoes is not None
@@ -321,5 +325,22 @@ def _ended(home: Home, state: RunState, *, json: bool, goal: Goal = Goal.DONE) -
                 remedy=f"`bridgehead run explain {run}{home.option}` says what a person must do.",
             )
         case _:
-            print(f"stopped here; the run waits where it is: `bridgehead run resume {run}{home.option}` goes on", file=sys.stderr)
+            frozen = isinstance(state.mode, st.OnHold) and state.mode.frozen
+            if json or frozen or not is_recovery(state):
+                print(stopped_here(run, home_option=home.option), file=sys.stderr)
             return ExitCode.UNAVAILABLE
+
+
+def _say_end(home: Home, state: RunState) -> None:
+    """The run's mode, and of a recovery what `recover` says of it: milestones, losses, what is left to do."""
+    from bridgehead.app import views
+    from bridgehead.app.recover_outcome import outcome_of
+    from bridgehead.cli.recover_display import is_recovery, print_outcome
+
+    head = home.journal().read(state.run)[-1].hash
+    if is_recovery(state):
+        print_outcome(outcome_of(state, head=head), home_option=home.option, state=state)
+        return
+    seen = views.view(state, driver="")
+    print(f"{state.run}: {seen.mode}{' (' + seen.reason + ')' if seen.reason else ''}")
+    print(f"ledger head {head}")
