@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bridgehead.app.views import view
@@ -10,6 +11,7 @@ from bridgehead.kernel.ids import Epoch, Person, RunId, ServiceId, SiteId, StepI
 from bridgehead.model import event as ev
 from bridgehead.model.runbook import ActionStep, ApprovalStep, Criterion, GateStep, OnFailure, Runbook, UndoPolicy
 from bridgehead.runbook.apply import apply, opened
+from bridgehead.runbook.decide import decide
 
 CLOSE, GATE = StepId("close"), StepId("gate")
 LATER = tuple(ActionStep(StepId(f"later-{number}"), "job.clear", {}, 60.0, needs=(CLOSE,)) for number in range(12))
@@ -72,6 +74,14 @@ def test_J06_a_step_that_waits_for_a_lost_site_says_so_at_once_and_about_once_a_
     assert waiting.say(fails(4), after_s=60.0) == [told]
 
 
+def test_what_the_next_try_mends_is_no_line(waiting):
+    told = msgspec.structs.replace(fails(1), error="unknown")
+    assert waiting.say(told) == ["close: looking  attempt 2; unknown: " + WAITS]
+    failed = ev.PhaseFailed(1.0, CLOSE, ev.Phase.VERIFY, 2, Epoch(1), "failed", "it is not there", "", 0.0)
+    assert waiting.say(failed) == ["close: working  attempt 2; failed: it is not there"]
+    assert waiting.say(failed) == []
+
+
 def test_whoever_only_watches_is_not_told_that_ctrl_c_leaves_it(waiting):
     waiting.say(driver="process 7 on vm")
     assert waiting.say(fails(1), driver="process 7 on vm") == [f"close: working  waits, and tries again: {WAITS}"]
@@ -95,6 +105,17 @@ def test_a_run_that_a_step_froze_speaks_of_no_gate_and_of_no_way_back(waiting):
     assert "roll" not in words
     assert any("run abort fo4  # end the run here: what it did stays" in command for command in seen.what_you_can_do)
     assert "ends, and what it did stays" in seen.waits_for[0]
+
+
+def test_a_done_run_whose_effects_all_stay_offers_no_undo(waiting):
+    waiting.say(ev.RunEnded(2.0, ev.Verdict.DONE, "every step reached its goal"))
+    assert [command.split()[1] for command in view(waiting.state, driver="").what_you_can_do] == ["ledger"]
+
+
+def test_a_step_that_is_late_and_waits_for_a_person_is_not_said_to_be_rolled_back(waiting):
+    (late,) = decide(waiting.state, {}, 700.0).records
+    assert isinstance(late, ev.StepFailed)
+    assert late.remedy == "see the last error"
 
 
 def test_a_run_whose_steps_have_an_undo_still_offers_to_roll_back():

@@ -282,7 +282,7 @@ def _verbs(state: st.RunState, driver: str, home_option: str) -> list[str]:
     backwards = "end the run here: what it did stays" if stays(state) else "roll back"
     match state.mode:
         case st.Ended(verdict=verdict):
-            undo = [command("run undo", comment="roll it back")] if verdict is Verdict.DONE else []
+            undo = [command("run undo", comment="roll it back")] if verdict is Verdict.DONE and not stays(state) else []
             return [command("ledger show", comment="all that happened"), *undo]
         case st.OnHold(direction=direction, frozen=frozen, by=by):
             back = "go on rolling back" if isinstance(direction, st.Backward) else backwards

@@ -97,7 +97,9 @@ def _news(state: st.RunState, step_id: StepId) -> News | None:
             tenths = int(10 * gathered(plan_step, step.samples))
             return News((bool(step.samples), judge(plan_step, step.samples).verdict, tenths, step.paged), QUIET_S, hint=False)
         case st.Working(error=error) | st.Undoing(error=error) if error:
-            return News(("trouble",), 0.0, hint=True)
+            # Other errors are often mended by the very next try.
+            waits = error.startswith("transient")
+            return News(("trouble",), 0.0 if waits else QUIET_S, hint=waits)
         case st.Working(progress=progress) if progress.get("waiting_for"):
             return News(("waits",), QUIET_S, hint=True)
         case _:

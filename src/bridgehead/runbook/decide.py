@@ -178,7 +178,8 @@ def _working(state: st.RunState, step_id: StepId, plan_step: ActionStep, step: s
     late_s = _deadline(state, step.started_s, step.paused_before_s, plan_step.deadline_s)
     if now_s >= late_s:
         doing = f" during {step.phase}" + (f"; last error: {step.error}" if step.error else "")
-        return _records(_late(now_s, step_id, plan_step.deadline_s, "see the last error; the step is rolled back", doing))
+        remedy = "see the last error" + ("" if _may_wait(plan_step) else "; the step is rolled back")
+        return _records(_late(now_s, step_id, plan_step.deadline_s, remedy, doing))
     if flight is not None and flight.busy:
         return Decision((), (), late_s)
     due_s = max(step.retry_at_s, flight.poll_at_s if flight is not None else 0.0)
