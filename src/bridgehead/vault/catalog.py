@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Final
@@ -16,15 +16,18 @@ from bridgehead.kernel.ids import SnapshotId, WorkloadId
 from bridgehead.model.snapshot import Fence, FileEntry, Snapshot, SnapshotInfo
 from bridgehead.vault.fences import Fences, counting
 from bridgehead.vault.layout import SnapshotName, is_name, snapshot_name, snapshot_name_of_key, snapshots_prefix
-from bridgehead.vault.objects import Objects
+from bridgehead.vault.objects import Objects, parallel
 from bridgehead.vault.reader import Reader
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.restore import pieces
 from bridgehead.vault.snapshots import blocks_of, decode_snapshot, info_of, spoiled
 
-_CACHED_RECORDS: Final = 256
+_CACHED_RECORDS: Final = 4096
+"""More than a survey commonly comes by: of what is not kept until the next one, all is read anew."""
 _CACHED_FILES: Final = 100_000
 """Of all records together: about 50 MB."""
+_AT_ONCE: Final = 64
+"""So many steps at most are read ahead."""
 
 
 class PassedOver(msgspec.Struct, frozen=True):
@@ -51,6 +54,7 @@ class Catalog:
         self._objects = objects
         self._fences = fences
         self._records: OrderedDict[SnapshotId, Snapshot] = OrderedDict()
+        self._files = 0
         self._lock = threading.Lock()
         self._news = objects.news
 
@@ -70,6 +74,7 @@ class Catalog:
             if self._news != self._objects.news:
                 self._news = self._objects.news
                 self._records.clear()
+                self._files = 0
             found = self._records.get(snapshot)
             if found is not None:
                 self._records.move_to_end(snapshot)
@@ -78,16 +83,20 @@ class Catalog:
     def remember(self, snapshot: Snapshot) -> None:
         """The record is committed in this vault and intact."""
         with self._lock:
+            self._drop(snapshot.id)
             self._records[snapshot.id] = snapshot
-            while len(self._records) > 1 and (
-                len(self._records) > _CACHED_RECORDS or sum(len(one.files) for one in self._records.values()) > _CACHED_FILES
-            ):
-                self._records.popitem(last=False)
+            self._files += len(snapshot.files)
+            while len(self._records) > 1 and (len(self._records) > _CACHED_RECORDS or self._files > _CACHED_FILES):
+                self._drop(next(iter(self._records)))
 
     def forget(self, snapshot: SnapshotId) -> None:
         """Its record is gone."""
         with self._lock:
-            self._records.pop(snapshot, None)
+            self._drop(snapshot)
+
+    def _drop(self, snapshot: SnapshotId) -> None:
+        known = self._records.pop(snapshot, None)
+        self._files -= len(known.files) if known is not None else 0
 
     def contents(self, snapshot: Snapshot) -> Callable[[FileEntry, int, int], bytes]:
         """Reads (file, offset, size) of a snapshot, which need not be committed yet. What it returns raises Damaged."""
@@ -156,18 +165,41 @@ class Catalog:
         names, strange = self.names(workload)
         if only_counting:  # the name says enough: records of fenced-off writers are not even read
             names = list(filter(counting(fence), names))
-        for _, group in groupby(names, key=lambda name: (name.epoch, name.step)):
-            items = [self._judge(name, fence) for name in group]
+        steps = [list(group) for _, group in groupby(names, key=lambda name: (name.epoch, name.step))]
+        for items in self._judged(steps, fence):
             # The same step saved twice with different content: the later save is the one that its writer went on from.
             yield from sorted(items, key=lambda item: item.created_s if isinstance(item, SnapshotInfo) else 0.0, reverse=True)
         yield from (PassedOver(key, "not the name of a snapshot record") for key in strange)
 
-    def _judge(self, name: SnapshotName, fence: Fence | None) -> SnapshotInfo | PassedOver:
+    def _judged(self, steps: Sequence[list[SnapshotName]], fence: Fence | None) -> Iterator[list[SnapshotInfo | PassedOver]]:
+        """The standing of all that were saved at each step, in this order. The records of several steps are read, and their packs looked
+        for, at once: one by one, each would take the whole way to the store and back. The first step comes alone: whoever wants just the
+        newest does not pay for more."""
+        done, many = 0, 1
+        while done < len(steps):
+            some = steps[done : done + many]
+            read = parallel(self._read, [name for names in some for name in names])
+            refs = (ref for one in read if isinstance(one, Snapshot) and not one.incomplete for ref in blocks_of(one))
+            whole = not self._objects.lacking(refs)  # else each is asked for by itself
+            found = iter(read)
+            for names in some:
+                yield [self._judge(name, next(found), fence, whole=whole) for name in names]
+            done, many = done + many, min(many * 8, _AT_ONCE)
+
+    def _read(self, name: SnapshotName) -> Snapshot | PassedOver:
         try:
-            snapshot = self.snapshot(name.id)
+            return self.snapshot(name.id)
         except (Damaged, NotFound) as error:
             return PassedOver(name.key, error.happened)
-        info = self._info(snapshot, fence)
+
+    def _judge(self, name: SnapshotName, snapshot: Snapshot | PassedOver, fence: Fence | None, *, whole: bool) -> SnapshotInfo | PassedOver:
+        """``whole``: none of its blocks is lacking."""
+        if isinstance(snapshot, PassedOver):
+            return snapshot
+        if whole and not snapshot.incomplete:
+            info = info_of(snapshot, verified=True, counts=counting(fence)(name))
+        else:
+            info = self._info(snapshot, fence)
         if not info.counts:
             return PassedOver(name.key, _why_not(name, fence), info)
         if snapshot.incomplete:
