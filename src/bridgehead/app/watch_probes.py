@@ -17,9 +17,10 @@ from bridgehead.kernel.errors import BridgeheadError
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """A question that has no answer, and why."""
+    """A question that has no answer, and why. ``late``: it may still come."""
 
     happened: str
+    late: bool = False
 
 
 class Probes:
@@ -30,7 +31,7 @@ class Probes:
         self._running: dict[str, threading.Thread] = {}
 
     def ask(self, questions: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-        """The answers by name; ``Unanswered`` where there is none: a port error, a value that cannot be used, or no answer in time."""
+        """The answers by name; ``Unanswered`` where there is none: an error, whatever it is, or no answer in time."""
         answers: dict[str, Any] = {}
         for name, question in questions.items():
             running = self._running.get(name)
@@ -42,7 +43,7 @@ class Probes:
         until_s = time.monotonic() + self._budget_s
         for name in questions:
             self._running[name].join(max(0.0, until_s - time.monotonic()))
-        late = Unanswered(f"no answer within {self._budget_s:g} s")
+        late = Unanswered(f"no answer within {self._budget_s:g} s", late=True)
         return {name: answers.get(name, late) for name in questions}
 
 
@@ -53,3 +54,5 @@ def _answer(name: str, question: Callable[[], Any], answers: dict[str, Any]) -> 
         answers[name] = Unanswered(f"{error.subject}: {error.happened}")
     except OSError as error:
         answers[name] = Unanswered(f"{error.filename or name}: {error.strerror or error}")
+    except Exception as error:  # nobody foresaw it, or the process is ending around a thread that outlived its look
+        answers[name] = Unanswered(f"{name}: {type(error).__name__}: {error}")
