@@ -231,6 +231,28 @@ def test_one_observer_whose_path_is_down_for_ten_minutes_proposes_nothing(bed: B
         assert state(watch.look(), A) is SiteState.ALIVE
 
 
+@pytest.mark.parametrize("what", ["a report", "a snapshot that was copied late", "a report by a clock that is behind"])
+def test_what_was_written_before_the_kill_and_read_after_it_is_no_sign_of_now(bed: Bed, what: str) -> None:
+    with bed.watch() as watch:
+        watch.look()
+        seen_s = bed.now_s
+        bed.now_s += 20 if what == "a report" else -600
+        if what == "a snapshot that was copied late":
+            bed.copy(bed.save(150))
+            away(bed.folder / "a", "control")
+        else:
+            bed.progress(120)
+        for part in ("jobs", "vault"):
+            away(bed.folder / "a", part)
+        bed.now_s = seen_s + 300
+        found = verdict_on(A, watch.look())
+        assert found is not None
+        assert found.contact_s == pytest.approx(seen_s + (20 if what == "a report" else 0), abs=9)
+        assert found.state is SiteState.UNKNOWN
+        bed.now_s += 10
+        assert state(watch.look(), A) is not SiteState.ALIVE
+
+
 def test_a_declared_loss_is_seen_by_all_and_refuted_by_life(bed: Bed) -> None:
     with bed.watch("one") as one, bed.watch("two") as two:
         one.look()

@@ -131,3 +131,37 @@ def test_the_silence_of_a_bulletin_that_hung_there_for_days_has_no_vote() -> Non
     [sight] = board.sights(heard.values(), A)
     assert sight.clock.looked_s is None
     assert judged(sight.clock, silent, now_s=9e5).silent_for == ()
+
+
+def test_a_sign_of_life_counts_from_when_it_was_made_however_late_it_is_read() -> None:
+    """A report of just before the kill, read two minutes after it, makes nobody alive "0 s ago"."""
+    clock = looked(looked(SiteClock(A), begin_s=0, end_s=100, life=True), begin_s=100, end_s=220, life=False)
+    late = advance(clock, Look(A, 220.0, life=("a new snapshot",), silence=("no answer",), alive_s=95.0), blind=False)
+    assert (late.contact_s, late.first_loss_s, late.misses) == (95.0, 100.0, clock.misses + 1)
+    found = judged(late, now_s=220.0)
+    assert found.state is SiteState.SILENT
+    assert "last sign of life 125 s ago" in found.reasons
+    assert "a new snapshot before the last look" in found.reasons
+    assert found.grace_left_s == 180.0, "counted from the first loss"
+
+
+def test_a_late_sign_refutes_the_silence_before_it_and_not_what_came_after() -> None:
+    clock = looked(looked(SiteClock(A), begin_s=0, end_s=100, life=True), begin_s=100, end_s=220, life=False)
+    late = advance(clock, Look(A, 220.0, life=("a new snapshot",), alive_s=205.0), blind=False)
+    assert (late.contact_s, late.first_loss_s, late.misses) == (205.0, 210.0, 1)
+    assert judged(late, now_s=220.0).state is SiteState.ALIVE, "it is younger than what is stale"
+    assert judged(looked(late, begin_s=230, end_s=250, life=False), now_s=245.0).state is SiteState.SILENT
+
+
+def test_a_sign_made_since_the_last_look_is_life_dated_by_itself_and_never_from_ahead() -> None:
+    clock = looked(SiteClock(A), begin_s=0, end_s=100, life=True)
+    since = advance(clock, Look(A, 100.0, life=("reported",), alive_s=93.0), blind=False)
+    assert (since.contact_s, since.first_loss_s, since.misses) == (93.0, None, 0)
+    assert advance(clock, Look(A, 100.0, life=("reported",), alive_s=9e9), blind=False).contact_s == 100.0
+
+
+def test_one_look_after_a_long_pause_that_reads_only_old_words_makes_nobody_alive() -> None:
+    clock = advance(looked(SiteClock(A), begin_s=0, end_s=10, life=True), Look(A, 1000.0, life=("reported",), alive_s=400.0), blind=False)
+    found = judged(clock, now_s=1000.0)
+    assert (found.state, found.contact_s) == (SiteState.UNKNOWN, 400.0)
+    assert not any("looked lately" in reason for reason in found.reasons), "somebody has"

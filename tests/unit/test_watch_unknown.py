@@ -50,7 +50,7 @@ def troubled() -> dict[str, Scene]:
     ahead = point(9500, age_s=-60)
     uncopied = point(2, age_s=2 * RPO_S)
     chat_at_a = at("chat", A)
-    cold = replace(good.facts, services={**good.facts.services, chat_at_a: Sighted(ServiceFacts(False, "", 50), NOW_S)})
+    cold = replace(good.facts, services={**good.facts.services, chat_at_a: Sighted(ServiceFacts(False, ""), NOW_S)})
     mixed = (*good.estate.sites[1].nodes, replace(good.estate.sites[1].nodes[0], id="gpu-2", firmware={"driver": "535.104"}))
     older = tuple(replace(site, nodes=mixed) if site.id == B else site for site in good.estate.sites)
     return {

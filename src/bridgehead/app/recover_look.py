@@ -20,6 +20,7 @@ from bridgehead.recovery.loss import LastSeen
 from bridgehead.recovery.quorum import fence_in_force
 from bridgehead.recovery.registers import voters
 from bridgehead.recovery.steps import Case
+from bridgehead.recovery.traffic_place import by_traffic
 
 LOOKERS = 16
 UNSEEN = "its proxy does not answer, so where it is cannot be told"
@@ -118,7 +119,7 @@ def place_of(ports: Switchboard, recovery: Recovery, one: Protected) -> SiteId |
     try:
         if one.service is not None:
             weights = ports.traffic(one.service).read(one.service)
-            return one.refuge if weights.get(one.refuge, 0) > weights.get(one.home, 0) else one.home
+            return by_traffic(weights, home=one.home, refuge=one.refuge)
     except PortError:
         return None
     return one.refuge if not _runs(ports, one, one.home) and _runs(ports, one, one.refuge) else one.home

@@ -146,7 +146,7 @@ class Watch:
         }
         scene = Scene(
             estate=self._scope.estate,
-            protected=tuple(placed(one, looked.facts) for one in self._scope.protected),
+            protected=tuple(placed(one, looked.facts, now_s=now_s, stale_s=self._order.terms.stale_s) for one in self._scope.protected),
             needs=self._scope.needs,
             facts=looked.facts,
             verdicts=verdicts,

@@ -2,7 +2,7 @@
 
 What counts as a sign of life of a site: its scheduler answers, a trainer there has written a new report, a backend there answers, or a
 snapshot that was written there is new. That a directory can be read is none. Only where nothing else is connected does the vault's answer
-count.
+count. An answer is a sign of now; what was written is one of when it was written, however late it is read.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Looker:
         self._ports: dict[str, Switchboard] = {}
         self._probes = probes
         self._vaults: dict[SiteId, tuple[float, Vault]] = {}
+        self._listed: dict[str, int] = {}
+        """How many snapshots were listed where, while they were being read."""
 
     def vault(self, site: SiteId) -> Vault:
         """The vault of a site. Raises NotFound, port errors."""
@@ -94,11 +96,12 @@ class Looker:
 
     def look(self, before: Facts, *, now_s: float) -> Looked:
         """One round. ``before``: the facts of the last one."""
-        answers = self._probes.ask(self._questions())
+        answers = {name: self._explained(name, answer) for name, answer in self._probes.ask(self._questions()).items()}
         facts = Facts(
             vaults=_merged(before.vaults, answers, "vault ", now_s),
             trainers=_merged(before.trainers, answers, "trainer ", now_s, _trainer),
-            services=self._services(before, answers, now_s),
+            services=_merged(before.services, answers, "backend ", now_s, _backend),
+            traffic=_merged(before.traffic, answers, "traffic ", now_s),
             jobs=_merged(before.jobs, answers, "job ", now_s),
             witness=_merged({"": before.witness}, answers, "witness", now_s).get("", Sighted()),
         )
@@ -159,28 +162,25 @@ class Looker:
         return self._connected("services", service).serving(service).health(service, site)
 
     def _vault_facts(self, workload: WorkloadId, site: SiteId) -> VaultFacts:
-        return vault_facts(self.vault(site), workload, site=site)
-
-    def _services(self, before: Facts, answers: Mapping[str, Any], now_s: float) -> dict[str, Sighted[ServiceFacts]]:
-        found = {}
-        for service in self._scope.estate.services:
-            weights = answers.get(f"traffic {service.id}")
-            for site in service.sites:
-                key = at(service.id, site)
-                answer = answers.get(f"backend {key}")
-                seen = before.services.get(key, Sighted())
-                if answer is None:
-                    continue
-                if isinstance(answer, Unanswered):
-                    found[key] = seen.unseen(answer.happened)
-                    continue
-                weight = weights.get(site) if isinstance(weights, dict) else None
-                found[key] = seen.seen(ServiceFacts(answer.warm, answer.snapshot, weight), at_s=now_s)
+        key = f"vault {at(workload, site)}"
+        self._listed.pop(key, None)
+        vault = self.vault(site)
+        self._listed[key] = len(vault.names(workload))
+        found = vault_facts(vault, workload, site=site)
+        del self._listed[key]
         return found
+
+    def _explained(self, name: str, answer: Any) -> Any:
+        """Of a vault that does answer, and not in time, that it is slow, and what helps."""
+        number = self._listed.get(name, 0)
+        if not isinstance(answer, Unanswered) or not answer.late or number <= _SHOWN:
+            return answer
+        helps = "give it longer (`watch --timeout`), or keep fewer (`bridgehead vault retain`)"
+        return Unanswered(f"{answer.happened}; it is slow: {number} snapshots: {helps}", late=True)
 
     def _sign(self, site: SiteId, before: Facts, facts: Facts, answers: Mapping[str, Any], now_s: float) -> Look:
         """What a round says of one site's life."""
-        life: list[str] = []
+        life: dict[str, float] = {}
         silence: list[str] = []
         asked = False
         for kind, what in (("job", "the scheduler"), ("backend", "a backend")):
@@ -189,21 +189,22 @@ class Looker:
                 if isinstance(answer, Unanswered):
                     silence.append(f"{what} does not answer ({answer.happened})")
                 else:
-                    life.append(f"{what} answered ({name})")
+                    life[f"{what} answered ({name})"] = now_s
         for name, answer in _of_site(answers, "trainer", site):
             asked = True
-            known = before.trainers.get(f"{name}@{site}", Sighted()).value
+            known = before.trainers.get(at(name, site), Sighted())
             if isinstance(answer, Unanswered):
                 silence.append(f"a trainer cannot be seen ({answer.happened})")
-            elif answer is not None and known is not None and answer.reported_s != known.reported_s:
-                life.append(f"trainer {name} reported")
-        life += [f"a new snapshot of {site} is at {where}" for where in _news(site, before, facts)]
+            elif answer is not None and known.value is not None and answer.reported_s != known.value.reported_s:
+                life[f"trainer {name} reported"] = _made_s(answer.reported_s, known)
+        life |= {f"a new snapshot of {site} is at {where}": made_s for where, made_s in _news(site, before, facts)}
         for _, answer in _of_site(answers, "vault", site):
             if isinstance(answer, Unanswered):
                 silence.append(f"its vault cannot be read ({answer.happened})")
             elif not asked:
-                life.append("its vault answered (nothing else is connected)")
-        return Look(site, now_s, life=tuple(dict.fromkeys(life)), silence=tuple(dict.fromkeys(silence)) or ("no sign of life",))
+                life["its vault answered (nothing else is connected)"] = now_s
+        silent = tuple(dict.fromkeys(silence)) or ("no sign of life",)
+        return Look(site, now_s, life=tuple(life), silence=silent, alive_s=max(life.values(), default=None))
 
 
 def _of_site(answers: Mapping[str, Any], kind: str, site: SiteId) -> list[tuple[str, Any]]:
@@ -216,8 +217,14 @@ def _of_site(answers: Mapping[str, Any], kind: str, site: SiteId) -> list[tuple[
     return found
 
 
-def _news(site: SiteId, before: Facts, facts: Facts) -> list[str]:
-    """Vaults in which a snapshot that this site wrote is newer than what was known there."""
+def _made_s(written_s: float, known: Sighted[Any]) -> float:
+    """When a site made what is new at a place where it writes itself: when it says so, and not before the place was seen without it: the
+    clock of the site may be behind."""
+    return written_s if known.seen_s is None else max(written_s, known.seen_s)
+
+
+def _news(site: SiteId, before: Facts, facts: Facts) -> list[tuple[str, float]]:
+    """Vaults in which a snapshot that this site wrote is newer than what was known there, and when it was made. Copies may come late."""
     found = []
     for key, now in facts.vaults.items():
         known = before.vaults.get(key)
@@ -225,9 +232,14 @@ def _news(site: SiteId, before: Facts, facts: Facts) -> list[str]:
             continue
         had = {point.id for point in known.value.points}
         newest_s = max((point.created_s for point in known.value.points), default=0.0)
-        if any(point.site == site and point.id not in had and point.created_s > newest_s for point in now.value.points):
-            found.append(key)
+        created = [one.created_s for one in now.value.points if one.site == site and one.id not in had and one.created_s > newest_s]
+        if created:
+            found.append((key, _made_s(max(created), known) if key.endswith(f"@{site}") else max(created)))
     return found
+
+
+def _backend(answer: ServingHealth) -> ServiceFacts:
+    return ServiceFacts(answer.warm, answer.snapshot)
 
 
 def _trainer(answer: TrainingProgress) -> TrainerFacts:

@@ -143,7 +143,8 @@ def full() -> Scene:
     seen = replace(
         seen,
         vaults={**seen.vaults, **{key: Sighted(value, NOW_S) for key, value in vaults.items()}},
-        services={at("chat", site): Sighted(ServiceFacts(True, model.id, 50), NOW_S) for site in (A, B)},
+        services={at("chat", site): Sighted(ServiceFacts(True, model.id), NOW_S) for site in (A, B)},
+        traffic={"chat": Sighted({A: 50, B: 50}, NOW_S)},
         jobs={at("lm", A): Sighted(JobFacts("running"), NOW_S)},
         witness=Sighted(True, NOW_S),
     )

@@ -110,11 +110,10 @@ class TrainerFacts(msgspec.Struct, frozen=True):
 
 
 class ServiceFacts(msgspec.Struct, frozen=True):
-    """A backend of a service at one site, and the traffic that the proxy gives that site; None: not known."""
+    """A backend of a service at one site."""
 
     warm: bool
     snapshot: str
-    weight: int | None = None
 
 
 class JobFacts(msgspec.Struct, frozen=True):
@@ -132,6 +131,8 @@ class Facts(msgspec.Struct, frozen=True):
     """By ``at(workload, site)``."""
     services: dict[str, Sighted[ServiceFacts]] = {}
     """By ``at(service, site)``."""
+    traffic: dict[str, Sighted[dict[SiteId, int]]] = {}
+    """By service: how much of its traffic the proxy gives each site, in percent. Services whose proxy nobody can ask are not here."""
     jobs: dict[str, Sighted[JobFacts]] = {}
     """By ``at(job, site)``."""
     witness: Sighted[bool] = Sighted()

@@ -5,6 +5,8 @@ evidence of the loss, and no sign of life that is younger than the grace.
 
 - Each site has one clock: its last sign of life, and the first look after it in vain. Any observer's sign of life sets it back.
 - Grace counts from that first loss. The clock is kept across restarts, so that a restart neither shortens nor lengthens it.
+- A sign of life counts from when it was made, not from when it was read: what was written before the loss and read after it says nothing
+  about now, and neither begins the grace anew nor ends it.
 - An observer that saw nothing at all in a look is blind, and its silence says nothing about one site.
 
 All times are those of one observer's own clock; what others say reaches it as ages (see ``board``), so that clocks need not agree.
@@ -80,12 +82,14 @@ class Look(msgspec.Struct, frozen=True):
     Attributes:
         life: which probes answered, each in words ("the scheduler answered").
         silence: which did not, and why.
+        alive_s: when the newest of these signs of life was made; None: at this look. From ahead it counts as made now.
     """
 
     site: SiteId
     at_s: float
     life: tuple[str, ...] = ()
     silence: tuple[str, ...] = ()
+    alive_s: float | None = None
 
 
 class SiteClock(msgspec.Struct, frozen=True):
@@ -115,8 +119,11 @@ def is_blind(looks: Iterable[Look]) -> bool:
 def advance(clock: SiteClock, look: Look, *, blind: bool) -> SiteClock:
     """The clock after one look of its own observer."""
     if look.life:
-        contact_s = look.at_s if clock.contact_s is None else max(look.at_s, clock.contact_s)
-        return SiteClock(clock.site, contact_s=contact_s, looked_s=look.at_s, words=look.life)
+        made_s = look.at_s if look.alive_s is None else min(look.alive_s, look.at_s)
+        contact_s = made_s if clock.contact_s is None else max(made_s, clock.contact_s)
+        if clock.looked_s is None or made_s >= clock.looked_s:
+            return SiteClock(clock.site, contact_s=contact_s, looked_s=look.at_s, words=look.life)
+        return _late(clock, look, made_s=made_s, contact_s=contact_s)
     if blind or not look.silence:  # nothing was asked, or nothing can be concluded; the grace neither begins nor ends
         return msgspec.structs.replace(clock, misses=0, words=look.silence)
     return SiteClock(
@@ -126,6 +133,21 @@ def advance(clock: SiteClock, look: Look, *, blind: bool) -> SiteClock:
         misses=clock.misses + 1,
         looked_s=look.at_s,
         words=look.silence,
+    )
+
+
+def _late(clock: SiteClock, look: Look, *, made_s: float, contact_s: float) -> SiteClock:
+    """The clock after a look that read what is older than the look before: it brought nothing of now, so that it was in vain. Looks in vain
+    from before the sign are refuted; the last one came after it."""
+    refuted = clock.first_loss_s is not None and made_s > clock.first_loss_s
+    first_loss_s = clock.looked_s if refuted else clock.first_loss_s
+    return SiteClock(
+        clock.site,
+        contact_s=contact_s,
+        first_loss_s=look.at_s if first_loss_s is None else first_loss_s,
+        misses=1 if refuted else clock.misses + 1,
+        looked_s=look.at_s,
+        words=(*(f"{word} before the last look" for word in look.life), *look.silence),
     )
 
 
@@ -207,7 +229,7 @@ def site_verdict(site: SiteId, *, sights: Sequence[Sight], evidence: Iterable[Ev
     left_s = None if first_loss_s is None else max(0.0, first_loss_s + limits.grace_s - now_s)
     long = left_s == 0.0 and not _younger(contact_s, limits.grace_s, now_s=now_s)
     overdue = state is SiteState.SILENT and long and len(silent) >= limits.observers
-    reasons = _reasons(state, contact_s, against, silent, limits.observers, clocks, now_s=now_s)
+    reasons = _reasons(state, contact_s, against, silent, limits.observers, clocks, asked=bool(voters), now_s=now_s)
     return SiteVerdict(site, state, now_s, contact_s, first_loss_s, left_s, silent, overdue, reasons)
 
 
@@ -248,6 +270,7 @@ def _reasons(
     needed: int,
     clocks: Sequence[SiteClock],
     *,
+    asked: bool,
     now_s: float,
 ) -> tuple[str, ...]:
     found = [f"{one.kind.value} by {one.by}: {one.reason}" for one in against]
@@ -257,6 +280,8 @@ def _reasons(
         found.append(f"last sign of life {max(0.0, now_s - contact_s):.0f} s ago")
     if silent:
         found.append(f"silent for {', '.join(silent)} ({len(silent)}; a failover takes {needed})")
+    elif state is SiteState.UNKNOWN and asked:
+        found.append("cannot tell whether it lives: nothing of now was seen of it, and too few looks were in vain to call it silent")
     elif state is SiteState.UNKNOWN:
         found.append("cannot tell whether it lives: no observer that sees other places has looked lately")
     said = dict.fromkeys(word for clock in clocks for word in clock.words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -41,6 +41,8 @@ CODES: Final[tuple[tuple[Code, Callable[[Scene], Iterator[WatchFinding]]], ...]]
     (plans.FENCE, plans.fences),
 )
 """Every kind of finding, and what makes it."""
+_ANYWHERE: Final = (coverage.OBJECTIVE.code, serving.BACKEND.code)
+"""What is judged of a workload wherever it is; all else is about its home and its recovery site."""
 
 
 class SnapshotLine(msgspec.Struct, frozen=True):
@@ -69,7 +71,7 @@ class WorkloadLine(msgspec.Struct, frozen=True):
     Attributes:
         workload: its id.
         kind: training, batch, inference or service.
-        site: where it runs.
+        site: where it runs; while nobody can tell, where it was when that was told last, and no number is known.
         recovery_site: where it is recovered; empty: nobody said.
         pattern: how much of it stands ready there; empty: nobody said.
         objective: name of its objective; empty: it has none, and the numbers are those of its kind.
@@ -152,9 +154,20 @@ class WatchReport(msgspec.Struct, frozen=True):
 
 def judge(scene: Scene) -> tuple[WatchFinding, ...]:
     """All findings: those that fail first, then what is unknown, then what will fail."""
-    found = [finding for _, make in CODES for finding in make(scene)]
+    unplaced = {str(one.id): one.unplaced for one in scene.protected if one.unplaced}
+    found = [_unplaced(finding, unplaced) for _, make in CODES for finding in make(scene)]
     rank = {FindingStatus.FAIL: 0, FindingStatus.UNKNOWN: 1, FindingStatus.PASS: 3}
     return tuple(sorted(found, key=lambda one: (rank[one.status] - one.foreseen, one.margin or 0.0, one.code, one.subject)))
+
+
+def _unplaced(finding: WatchFinding, unplaced: Mapping[str, str]) -> WatchFinding:
+    """Of a workload of which nobody can tell where it is, nothing is known that hangs on it."""
+    if finding.workload not in unplaced or finding.code in _ANYWHERE:
+        return finding
+    nothing: dict[str, Any] = dict.fromkeys(("value", "limit", "margin", "breaks_s"))
+    text, ask = unplaced[finding.workload], "make its proxy reachable for this observer"
+    status = FindingStatus.UNKNOWN
+    return msgspec.structs.replace(finding, status=status, text=text, measurement=ask, remedy="", unit="", foreseen=False, **nothing)
 
 
 def report(
@@ -184,10 +197,10 @@ def report(
 
 
 def _line(scene: Scene, one: Protected, findings: tuple[WatchFinding, ...], room: capacity.Room | None) -> WorkloadLine:
-    found = exposure.exposure_of(scene, one)
+    found = exposure.Exposure() if one.unplaced else exposure.exposure_of(scene, one)
     own = tuple(finding for finding in findings if finding.workload == one.id)
     times = [finding.measured_s for finding in own if finding.measured_s is not None and finding.code == exposure.RPO.code]
-    refuge = scene.known(scene.vault(one.kept, one.refuge))
+    refuge = None if one.unplaced else scene.known(scene.vault(one.kept, one.refuge))
     known_s, complete = restoring.recovery_s(scene, one)
     return WorkloadLine(
         workload=one.id,
@@ -208,13 +221,13 @@ def _line(scene: Scene, one: Protected, findings: tuple[WatchFinding, ...], room
         lag_steps=found.lag_steps,
         lag_gpu_hours=found.lag_gpu_hours,
         restore_s=restoring.restore_s(refuge, now_s=scene.now_s, keeps_s=scene.terms.speed_keeps_s),
-        recovery_s=known_s if complete else None,
+        recovery_s=known_s if complete and not one.unplaced else None,
         breaks_s=found.forecast.breaks_s if found.forecast else None,
         next_copy_s=found.forecast.next_copy_s if found.forecast else None,
         worst_s=found.forecast.worst_s if found.forecast else None,
         burn_rate=burn_rate(scene.used.get(one.id, ()), window_s=BURN_S, now_s=scene.now_s),
         gpus=one.workload.gpus,
-        spare_gpus=room.free if room is not None else None,
+        spare_gpus=room.free if room is not None and not one.unplaced else None,
         diverse_paths=capacity.diverse(scene, one.home, one.refuge),
         drill=refuge.drill if refuge is not None else None,
         measured_s=min(times, default=None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ from bridgehead.kernel.units import Dimension
 from bridgehead.model.estate import Estate, Workload, WorkloadKind
 from bridgehead.model.finding import FindingStatus, Input, Origin, Severity, Value
 from bridgehead.model.objective import Need
+from bridgehead.recovery.traffic_place import by_traffic
 from bridgehead.recovery.watch.facts import Facts, Sighted, T, TrainerFacts, VaultFacts, at
 from bridgehead.recovery.watch.finding import WatchFinding
 from bridgehead.recovery.watch.liveness import SiteVerdict
@@ -33,6 +35,7 @@ class Protected(msgspec.Struct, frozen=True):
         jobs: its job at each site.
         services: whose model it is.
         served: the vault's name of what it serves; empty: its own.
+        unplaced: why nobody can tell at which of the two it is now; empty: it is at ``home``.
     """
 
     workload: Workload
@@ -45,6 +48,7 @@ class Protected(msgspec.Struct, frozen=True):
     jobs: dict[str, JobName] = {}
     services: tuple[ServiceId, ...] = ()
     served: WorkloadId = WorkloadId("")
+    unplaced: str = ""
 
     @property
     def id(self) -> WorkloadId:
@@ -127,16 +131,49 @@ class Scene(msgspec.Struct, frozen=True):
         return seen.known(now_s=self.now_s, stale_s=self.terms.stale_s)
 
 
-def placed(one: Protected, facts: Facts) -> Protected:
-    """The workload where it is now: a fence that gives it to its recovery site has turned the two sites round, for as long as that is the
-    newest one, however long ago it was seen."""
+def placed(one: Protected, facts: Facts, *, now_s: float, stale_s: float) -> Protected:
+    """The workload where it is now.
+
+    What computes is where its fence says, for as long as that is the newest one, however long ago it was seen. What serves is where its
+    traffic goes; while its proxy cannot be read it is ``unplaced``. What serves without a proxy is where its job runs.
+    """
     if one.refuge is None:
         return one
+    proxies = [] if one.workload.kind in COMPUTES else [service for service in one.services if service in facts.traffic]
+    if proxies:
+        return _by_proxies(one, one.refuge, {name: facts.traffic[name] for name in proxies}, now_s=now_s, stale_s=stale_s)
+    if one.workload.kind not in COMPUTES:
+        running = [site for site in (one.home, one.refuge) if _runs(one, site, facts, now_s=now_s, stale_s=stale_s)]
+        return _turned(one, one.refuge) if running == [one.refuge] else one
     seen = [facts.vaults.get(at(one.kept, site), Sighted()).value for site in (one.home, one.refuge)]
     newest = max((known for known in seen if known is not None), key=lambda known: known.epoch, default=None)
     if newest is None or newest.holder != one.refuge:
         return one
-    return msgspec.structs.replace(one, home=one.refuge, refuge=one.home)
+    return _turned(one, one.refuge)
+
+
+def _turned(one: Protected, refuge: SiteId) -> Protected:
+    return msgspec.structs.replace(one, home=refuge, refuge=one.home)
+
+
+def _by_proxies(
+    one: Protected, refuge: SiteId, proxies: Mapping[str, Sighted[dict[SiteId, int]]], *, now_s: float, stale_s: float
+) -> Protected:
+    """By the last readings; when one of them is old, nobody can tell whether that still holds."""
+    weights: Counter[SiteId] = Counter()
+    for seen in proxies.values():
+        weights.update(seen.value or {})
+    here = _turned(one, refuge) if by_traffic(weights, home=one.home, refuge=refuge) == refuge else one
+    for name, seen in proxies.items():
+        if seen.known(now_s=now_s, stale_s=stale_s) is None:
+            why = f"the proxy of {name} is not known: {seen.blind or 'nobody has looked since'}"
+            return msgspec.structs.replace(here, unplaced=f"where {one.id} is cannot be told: {why}")
+    return here
+
+
+def _runs(one: Protected, site: SiteId, facts: Facts, *, now_s: float, stale_s: float) -> bool:
+    job = facts.jobs.get(at(one.jobs.get(str(site), ""), site), Sighted()).known(now_s=now_s, stale_s=stale_s)
+    return job is not None and job.state == "running"
 
 
 class Code(msgspec.Struct, frozen=True):

@@ -27,15 +27,24 @@ def backends(scene: Scene) -> Iterator[WatchFinding]:
         for site in service.sites:
             seen: Sighted[ServiceFacts] = scene.facts.services.get(at(service.id, site), Sighted())
             draft = Draft(BACKEND, f"{service.id}@{site}", workload=service.workload or "", site=site)
-            draft.measured(seen)
             known = scene.known(seen)
+            weights = scene.known(scene.facts.traffic.get(service.id, Sighted()))
+            share = None if weights is None else weights.get(site)
+            if known is None and share == 0:
+                draft.measured(scene.facts.traffic[service.id])
+                yield draft.made(FindingStatus.PASS, f"0 % of the traffic; it does not answer{_why(seen)}", value=0, unit="%")
+                continue
+            draft.measured(seen)
             if known is None:
                 yield draft.unseen(f"the backend of {service.id} at {site}", seen, now_s=scene.now_s)
                 continue
-            weight = "its share of the traffic is not known" if known.weight is None else f"{known.weight} % of the traffic"
-            text = f"{'warm' if known.warm else 'cold'}, {weight}" + (f", serving {known.snapshot}" if known.snapshot else "")
-            carries = known.weight is None or known.weight > 0
-            status = FindingStatus.FAIL if carries and not known.warm and known.weight is not None else FindingStatus.PASS
-            if known.weight is None and not known.warm:
-                status = FindingStatus.UNKNOWN
-            yield draft.made(status, text, value=known.weight, unit="%" if known.weight is not None else "", measurement="read the proxy")
+            words = "its share of the traffic is not known" if share is None else f"{share} % of the traffic"
+            text = f"{'warm' if known.warm else 'cold'}, {words}" + (f", serving {known.snapshot}" if known.snapshot else "")
+            status = FindingStatus.PASS
+            if not known.warm and share != 0:
+                status = FindingStatus.UNKNOWN if share is None else FindingStatus.FAIL
+            yield draft.made(status, text, value=share, unit="%" if share is not None else "", measurement="read the proxy")
+
+
+def _why(seen: Sighted[ServiceFacts]) -> str:
+    return f" ({seen.blind})" if seen.blind else ""
