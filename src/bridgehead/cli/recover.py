@@ -241,7 +241,7 @@ def _ended(place: Home, state: RunState, ways: Ways, *, losses: Losses | None) -
     if ways.json:
         print(msgspec.json.encode(came).decode())
     else:
-        print_outcome(came, home_option=place.option)
+        print_outcome(came, home_option=place.option, state=state)
     match state.mode:
         case st.Ended(verdict=verdict):
             return ExitCode.DONE if verdict is Verdict.DONE else ExitCode.NEGATIVE
