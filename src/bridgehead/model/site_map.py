@@ -10,14 +10,17 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from bridgehead.kernel.decode import Decoder
 from bridgehead.kernel.ids import SiteId
 from bridgehead.kernel.quantity import Seconds
 from bridgehead.kernel.shape import Keyed
+
+if TYPE_CHECKING:
+    # Values of this module travel in runbooks: whoever drives a run needs no reader of files.
+    from bridgehead.kernel.decode import Decoder
 
 Row = dict[SiteId, str]
 Table = dict[str, Row]
