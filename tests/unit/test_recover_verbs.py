@@ -126,4 +126,5 @@ def test_the_measured_loss_takes_the_place_of_the_stated_one() -> None:
     assert (really.steps, really.seconds, really.exact) == (88, 8.8, True)
     assert really.text == "lm: goes on from step 100 (lm@100); lost: 88 steps, 8.8 s of computing (0.0196 GPU-hours)"
     assert not _really(stated, {"last_step": 188, "lost_steps": 88, "lost_compute_s": None, "final": True}).exact
+    assert "(4,568.00 GPU-hours)" in msgspec.structs.replace(really, seconds=4568 * 450.0).text
     assert msgspec.structs.replace(really, exact=False).text.count("at most") == 1

@@ -78,7 +78,7 @@ class Loss(msgspec.Struct, frozen=True):
         if self.seconds is not None:
             hours = self.gpu_hours or 0.0
             shown = format_quantity(round(self.seconds, 1), Dimension.DURATION)
-            time = f"{'' if self.exact else 'at most '}{shown} of computing ({hours:.3g} GPU-hours)"
+            time = f"{'' if self.exact else 'at most '}{shown} of computing ({hours:{',.2f' if hours >= 1 else '.3g'}} GPU-hours)"
         return f"{begin}; lost: {steps}, {time}"
 
 
