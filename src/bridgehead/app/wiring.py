@@ -15,6 +15,7 @@ from bridgehead.app.applications import Databases, FolderCaptures, SiteHooks
 from bridgehead.app.secrets import ReferencingScheduler, secret_value
 from bridgehead.app.service_metrics import ServiceMetrics
 from bridgehead.app.shells import shell_at
+from bridgehead.app.site_preflight.lazily import LazyPreflight
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.ids import ServiceId, SiteId
 from bridgehead.ports.switchboard import Switchboard
@@ -305,8 +306,6 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
     Raises BAD_INPUT for an unknown driver or wrong options.
     """
     sites: dict[SiteId, Mapping[str, Any]] = connections["sites"]
-    from bridgehead.app.site_preflight.judging import SitePreflight
-
     services: dict[ServiceId, Mapping[str, Any]] = connections["services"]
     return Switchboard(
         schedulers={site: ReferencingScheduler(_made("scheduler", c["scheduler"], site)) for site, c in sites.items() if "scheduler" in c},
@@ -316,7 +315,7 @@ def connect(connections: Mapping[str, Any]) -> Switchboard:
         metrics=ServiceMetrics({service: _made("metrics", c["metrics"]) for service, c in services.items() if "metrics" in c}),
         vaults=_vaults({site: c["vault"] for site, c in sites.items() if "vault" in c}),
         bubbles=_made("bubbles", connections["bubbles"]) if "bubbles" in connections else None,
-        preflight=SitePreflight(connections),
+        preflight=LazyPreflight(connections),
         databases=Databases(),
         admissions=_admissions({site: c["scheduler"] for site, c in sites.items() if "scheduler" in c}),
         rooms={SiteId(site): _made("machines", options, SiteId(site)) for site, options in connections.get("machines", {}).items()},
