@@ -22,7 +22,7 @@ def test_a_covered_script_goes_to_stdout_and_what_changed_to_stderr(capsys: pyte
     assert run_map("train.sbatch") == 0
     out, err = capsys.readouterr()
     assert out.startswith("#!/bin/bash\n")
-    assert "/gpfs/work/logs" in out
+    assert "/gpfs/home/logs" in out
     assert "site-a" not in out
     assert "lustre" not in out
     assert err.count("\n") == 15

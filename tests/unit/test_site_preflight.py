@@ -98,10 +98,10 @@ UNSEEN = {"SITE-SLURM", "SITE-DEVICE"}
 """Slurm's own word and the devices of a node cannot be had from captured output."""
 JOB = """#!/bin/bash
 #SBATCH -p gpu -A research --qos=high --nodes=2 --gres=gpu:h100:8 -C ib400 --reservation=night
-#SBATCH -o /a/work/logs/%j.out
+#SBATCH -o /a/home/logs/%j.out
 module load cuda/12.4
 export NCCL_SOCKET_IFNAME=ib0
-CKPT=/a/work/ckpt
+CKPT=/a/home/ckpt
 mkdir -p $CKPT
 srun --container-image=/a/images/train.sqsh train --store http://a.example:99 --project $PROJECT --data /a/data/corpus
 """
@@ -109,7 +109,7 @@ POLICY = """policy: p
 source: site-a
 target: site-b
 mapping:
-  paths: {{work: {{site-a: /a/work, site-b: {b}/work}}}}
+  paths: {{work: {{site-a: /a/home, site-b: {b}/work}}}}
   partitions: {{gpu: {{site-a: gpu, site-b: h200}}}}
   accounts: {{research: {{site-a: research, site-b: p1}}}}
   qos: {{high: {{site-a: high, site-b: prio}}}}
