@@ -133,14 +133,14 @@ def _driven(place: Home, run: RunId) -> RunState:
     """Until it has ended, is frozen, or is told to stop."""
     from bridgehead.app import runs
     from bridgehead.cli import display
+    from bridgehead.cli.stopping import stop_on_signals
     from bridgehead.runbook import state as st
 
     engines: list[Engine] = []
 
     def begin(engine: Engine) -> None:
         engines.append(engine)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: engine.stop())
+        stop_on_signals(engine)
 
     def watch(state: RunState, _events: object) -> None:
         live.show(state, driver="this process")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from bridgehead.app.home import Home
     from bridgehead.app.recover import Proposal, Setting
     from bridgehead.recovery.loss import Losses
-    from bridgehead.runbook.engine import Engine
     from bridgehead.runbook.state import RunState
 
 app = App(name="recover", help="Move workloads between sites, fail over when a site is lost, fail back, protect again.")
@@ -206,15 +204,7 @@ def _drive(place: Home, here: Setting, run: RunId, ways: Ways, *, losses: Losses
     """With a live picture; a first SIGTERM, SIGINT or SIGHUP leaves the run where it is, a second one ends the process at once."""
     from bridgehead.app import recover, runs
     from bridgehead.cli import display
-
-    def stoppable(engine: Engine) -> None:
-        def stop(number: int, _frame: object) -> None:
-            engine.stop()
-            signal.signal(number, signal.SIG_DFL)
-
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-                signal.signal(number, stop)
+    from bridgehead.cli.stopping import stop_on_signals
 
     with display.Live(runs.state_of(place, run)) as live:
         state = recover.drive(
@@ -225,7 +215,7 @@ def _drive(place: Home, here: Setting, run: RunId, ways: Ways, *, losses: Losses
             approve_as=Person(ways.by) if ways.approve and here.recovery.approvers is not None else None,
             show=lambda now: live.show(now, driver="this process"),
             say=lambda text: print(text, file=sys.stderr),
-            on_engine=stoppable,
+            on_engine=stop_on_signals,
         )
     return _ended(place, state, ways, losses=losses)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from pathlib import Path
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from bridgehead.app.drills.preparing import Asked
     from bridgehead.app.home import Home
     from bridgehead.model.event import Event
-    from bridgehead.runbook.engine import Engine
     from bridgehead.runbook.state import RunState
 
 WorkloadOption = Annotated[list[str] | None, Parameter(name="--workload", negative="", help="Only this workload; may be repeated.")]
@@ -105,13 +103,14 @@ def _play(place: Home, asked: Asked, recovery: Path, estate: Path, *, by: str, j
     from bridgehead.app.drills.preparing import needs_of_recovery
     from bridgehead.app.recover import setting
     from bridgehead.cli.recover_drill_display import print_result
+    from bridgehead.cli.stopping import stop_on_signals
 
     here = setting(recovery, estate)
     needs = needs_of_recovery(here.recovery, recovery, estate_files.load_estate(estate))
     if asked.ask and here.recovery.approvers is not None:
         people = ", ".join(here.recovery.approvers.people)
         print(f"asks {people}: `bridgehead run approve {asked.name} approve --as NAME{place.option}`", file=sys.stderr)
-    result = play(Drilling(place, here, needs), asked, by=by, watcher=_Steps(), on_engine=_stoppable)
+    result = play(Drilling(place, here, needs), asked, by=by, watcher=_Steps(), on_engine=stop_on_signals)
     if json:
         print(msgspec.json.encode(result).decode())
     else:
@@ -133,18 +132,6 @@ class _Steps:
                     print(f"{step}: FAILED: {reason}", file=sys.stderr, flush=True)
                 case _:
                     pass
-
-
-def _stoppable(engine: Engine) -> None:
-    """A first SIGTERM, SIGINT or SIGHUP ends the drill and cleans up; a second one ends the process at once."""
-
-    def stop(number: int, _frame: object) -> None:
-        engine.stop()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            signal.signal(number, stop)
 
 
 def _clean(place: Home, by: str, *, quiet: bool) -> list[Cleaned]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from bridgehead.app.home import Home
     from bridgehead.app.recover_point import PointOutcome
     from bridgehead.kernel.ids import RunId
-    from bridgehead.runbook.engine import Engine
     from bridgehead.runbook.state import RunState
 
 WorkloadOption = Annotated[str, Parameter(name="--workload", help="Of which workload.")]
@@ -63,18 +61,10 @@ def _driven(place: Home, run: RunId) -> RunState:
     """With a live picture; a first SIGTERM, SIGINT or SIGHUP leaves the run where it is: nothing is held longer than its limit then."""
     from bridgehead.app import recover_point, runs
     from bridgehead.cli import display
-
-    def stoppable(engine: Engine) -> None:
-        def stop(number: int, _frame: object) -> None:
-            engine.stop()
-            signal.signal(number, signal.SIG_DFL)
-
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-                signal.signal(number, stop)
+    from bridgehead.cli.stopping import stop_on_signals
 
     with display.Live(runs.state_of(place, run)) as live:
-        return recover_point.drive_point(place, run, show=lambda now: live.show(now, driver="this process"), on_engine=stoppable)
+        return recover_point.drive_point(place, run, show=lambda now: live.show(now, driver="this process"), on_engine=stop_on_signals)
 
 
 def _ended(place: Home, state: RunState, came: PointOutcome, *, json: bool) -> int:

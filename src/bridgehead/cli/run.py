@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import signal
 import sys
 import time
 from pathlib import Path
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from bridgehead.app.home import Home
     from bridgehead.app.views import RunView
     from bridgehead.ports.journal import Journal
-    from bridgehead.runbook.engine import Engine
     from bridgehead.runbook.state import RunState
 
 app = App(name="run", help="Start, watch and steer runs of runbooks.")
@@ -277,15 +275,7 @@ def _drive(home: Home, run: RunId, *, json: bool, goal: Goal = Goal.DONE) -> int
     from bridgehead.cli import display
     from bridgehead.cli.live_lines import HERE
     from bridgehead.cli.recover_display import Told
-
-    def stoppable(engine: Engine) -> None:
-        def stop(number: int, _frame: object) -> None:
-            engine.stop()
-            signal.signal(number, signal.SIG_DFL)
-
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-                signal.signal(number, stop)
+    from bridgehead.cli.stopping import stop_on_signals
 
     with display.Live(runs.state_of(home, run)) as live:
         told = Told(home.option, live.say)
@@ -294,7 +284,7 @@ def _drive(home: Home, run: RunId, *, json: bool, goal: Goal = Goal.DONE) -> int
             live.show(now, driver=HERE)
             told.saw(now)
 
-        state = runs.drive(home, run, watcher=watch, on_engine=stoppable)
+        state = runs.drive(home, run, watcher=watch, on_engine=stop_on_signals)
     return _ended(home, state, json=json, goal=goal)
 
 
