@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.host.direct import write_all
+from bridgehead.host import direct
+from bridgehead.host.direct import pages, write_all
 
 MIB = 1 << 20
 
@@ -74,3 +75,20 @@ def test_V19_V21_other_errors_are_told_and_the_descriptor_is_as_before(tmp_path:
         assert fcntl.fcntl(descriptor, fcntl.F_GETFL) == flags
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 8192])
+def test_V30_memory_of_whole_pages_is_written_without_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int) -> None:
+    memory = pages(5 * MIB)
+    memory[:] = data = os.urandom(5 * MIB)
+    copied = []
+    aligned = direct._aligned
+    monkeypatch.setattr(direct, "_aligned", lambda piece: copied.append(len(piece)) or aligned(piece))
+    assert written(tmp_path / "file", memory, offset) == data
+    assert bool(copied) == bool(offset % 4096), "copied only where memory and file do not begin alike"
+
+
+def test_pages_are_zero_and_of_the_size_that_was_asked_for() -> None:
+    memory = pages(100_003)
+    assert bytes(memory) == bytes(100_003)
+    memory[99_999:100_003] = b"abcd"

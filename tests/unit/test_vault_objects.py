@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ from bridgehead.kernel.errors import Transient
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.objects import Objects
-from bridgehead.vault.packs import OpenPack
+from bridgehead.vault.packs import OpenPack, read_table
 from bridgehead.vault.sealing import Plain
 
 OPEN = OpenPack()
@@ -64,3 +65,15 @@ def test_the_second_sends_a_pack_when_the_first_could_not(tmp_path: Path) -> Non
     first, second = stored_at_once(line)
     assert isinstance(first, Transient)
     assert second is True
+
+
+def test_a_pack_grows_past_its_first_room_and_holds_every_block() -> None:
+    blocks = [os.urandom(size) for size in (0, 1, (1 << 20) - 9, 5 << 20, 37 << 20, 60 << 20)]
+    filling = OpenPack()
+    for block in blocks:
+        filling.add(BlockId(block_hash(block)), len(block), block)
+    pack, data = filling.close(Plain())
+    assert pack.size_bytes == len(data)
+    assert pack.id == block_hash(data)
+    assert all(data[entry.offset_bytes :][: entry.size_bytes] == block for entry, block in zip(pack.entries, blocks, strict=True))
+    assert read_table(pack.id, len(data), lambda at, size: bytes(data[at : at + size]), Plain()) == pack

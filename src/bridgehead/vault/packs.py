@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from bridgehead.host.direct import pages
 from bridgehead.kernel.hashing import block_hash, stream_hash
 from bridgehead.kernel.ids import BlockId, PackId
 from bridgehead.vault.layout import pack_key
@@ -25,6 +26,9 @@ TABLE_LABEL: Final = "pack-table"
 _LENGTH: Final = struct.Struct("<Q")
 TAIL_BYTES: Final = _LENGTH.size + len(END)
 _READ_BYTES: Final = 4 << 20
+_SMALL_BYTES: Final = 1 << 20
+_USUAL_BYTES: Final = 40 << 20
+"""Room of a pack of usual size and its last block. Pages that are not written to take no memory."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -57,33 +61,45 @@ class OpenPack:
     """A pack that is being filled."""
 
     def __init__(self) -> None:
-        self._data = bytearray(MAGIC)
+        self._room = memoryview(bytearray())
+        self._end = 0
         self._entries: list[Entry] = []
+        self._append(MAGIC)
 
     @property
     def size_bytes(self) -> int:
         """So far, without the table."""
-        return len(self._data) if self._entries else 0
+        return self._end if self._entries else 0
 
-    def add(self, block: BlockId, size_bytes: int, sealed: bytes) -> None:
+    def add(self, block: BlockId, size_bytes: int, sealed: bytes | memoryview) -> None:
         """Put a sealed block at the end."""
-        self._entries.append(Entry(bytes.fromhex(block), len(self._data), size_bytes))
-        self._data += sealed
+        self._entries.append(Entry(bytes.fromhex(block), self._end, size_bytes))
+        self._append(sealed)
 
-    def close(self, cipher: Cipher) -> tuple[Pack, bytearray]:
+    def _append(self, data: bytes | memoryview) -> None:
+        end = self._end + len(data)
+        if end > len(self._room):
+            larger = pages(_SMALL_BYTES if end <= _SMALL_BYTES else max(_USUAL_BYTES, 2 * end))
+            larger[: self._end] = self._room[: self._end]
+            self._room = larger
+        self._room[self._end : end] = data
+        self._end = end
+
+    def close(self, cipher: Cipher) -> tuple[Pack, memoryview]:
         """What is in it, and all its bytes. Raises Damaged when a block is not any more what it was when it came: memory fails, too, and
         after this the hash of the pack would vouch for it."""
         for entry in self._entries:
-            if not holds(memoryview(self._data), entry, cipher):
+            if not holds(self._room[: self._end], entry, cipher):
                 raise damaged(
                     f"block {entry.block}",
                     "it changed in memory before it was stored",
                     remedy="Nothing was committed. Look at the memory of this machine before you save again.",
                 )
-        label = table_label(block_hash(memoryview(self._data))) if cipher.binds_tables else TABLE_LABEL
+        label = table_label(block_hash(self._room[: self._end])) if cipher.binds_tables else TABLE_LABEL
         table = cipher.seal(msgspec.msgpack.encode(self._entries), label=label)
-        self._data += table + _LENGTH.pack(len(table)) + END
-        return Pack(bytes.fromhex(block_hash(memoryview(self._data))), len(self._data), tuple(self._entries)), self._data
+        self._append(table + _LENGTH.pack(len(table)) + END)
+        data = self._room[: self._end]
+        return Pack(bytes.fromhex(block_hash(data)), self._end, tuple(self._entries)), data
 
 
 def holds(data: bytes | memoryview, entry: Entry, cipher: Cipher) -> bool:
