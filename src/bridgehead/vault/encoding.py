@@ -199,10 +199,14 @@ class _Save:
         if known is None:
             candidates, generations = self._candidates(index, held, plain)
             tensor = (piece.slot.path, piece.slot.tensor, len(candidates))
-            encoded = encode(data, form=piece.slot.form, candidates=candidates, block=block, hint=self._hints.get(tensor))
+            alike = (piece.slot.path.rpartition("/")[2], *tensor[1:])  # the same tensor of another rank
+            hint = self._hints.get(tensor) or self._hints.get(alike)
+            encoded = encode(data, form=piece.slot.form, candidates=candidates, block=block, hint=hint)
             frame = encoded.frame
             if piece.slot.tensor and frame.codec in (Codec.PLANES, Codec.PREDICTED):
-                self._hints.setdefault(tensor, Hint(frame.predictor, frame.parameters, encoded.share))
+                found = Hint(frame.predictor, frame.parameters, encoded.share)
+                self._hints.setdefault(tensor, found)
+                self._hints.setdefault(alike, found)
             if encoded.frame.codec is not Codec.RAW and len(encoded.data) < len(data):
                 name, bases = BlockId(block_hash(encoded.data)), tuple(dict.fromkeys(base.block for base in encoded.frame.bases))
                 ref = msgspec.structs.replace(
