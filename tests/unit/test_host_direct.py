@@ -92,3 +92,8 @@ def test_pages_are_zero_and_of_the_size_that_was_asked_for() -> None:
     memory = pages(100_003)
     assert bytes(memory) == bytes(100_003)
     memory[99_999:100_003] = b"abcd"
+
+
+def test_memory_that_is_not_there_is_told_as_such() -> None:
+    with pytest.raises(MemoryError):
+        pages(1 << 62)

@@ -7,7 +7,6 @@ such pages push out what is read. Where the file system cannot do it, the same b
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import mmap
@@ -29,10 +28,13 @@ _mine = threading.local()
 
 def pages(size_bytes: int) -> memoryview:
     """Fresh memory that begins with a page, so that it can be written from without a copy; in huge pages where the system has them, which
-    are quicker to get."""
+    are quicker to get. Raises MemoryError."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return memoryview(bytearray(size_bytes))
-    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no {size_bytes} bytes of memory") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without them
             memory.madvise(mmap.MADV_HUGEPAGE)
@@ -74,6 +76,8 @@ def _past_cache(descriptor: int, whole: memoryview, offset: int) -> int:
 def _begins_page(piece: memoryview) -> bool:
     if piece.readonly:  # its place is not told
         return False
+    import ctypes  # commands that write nothing large do without it
+
     return ctypes.addressof(ctypes.c_char.from_buffer(piece)) % _PAGE_BYTES == 0
 
 
