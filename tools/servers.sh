@@ -9,7 +9,7 @@ set -eu
 PATH=$PATH:/usr/sbin:/sbin
 
 missing=
-for program in $(grep -rhoE 'mark\.server\([^)]*\)' tests --include='*.py' | grep -oE '"[a-z0-9-]+"' | tr -d '"' | sort -u); do
+for program in $(grep -rhoE 'mark\.server\([^)]*\)' tests --include='*.py' | grep -oE '"[a-z0-9_-]+"' | tr -d '"' | sort -u); do
     package=$(awk -v program="$program" '$1 == program { print $2 }' tests/servers.txt)
     if [ -n "$package" ] && [ "$package" != wheel ] && ! command -v "$program" >/dev/null 2>&1; then
         missing="$missing $package"

@@ -81,6 +81,13 @@ def test_root_installs_what_tests_name(project: Path) -> None:
     assert calls[1].split()[-1] == "no-such-package"
 
 
+def test_names_with_an_underscore_are_installed_too(project: Path) -> None:
+    (project / "tests" / "test_needs.py").write_text(NEEDS.format(name="no_such_server2"), encoding="utf-8")
+    (project / "tests" / "servers.txt").write_text("no_such_server2 its-package\n", encoding="utf-8")
+    _, calls = install_servers(project, user_id=0)
+    assert calls[1].split()[-1] == "its-package"
+
+
 def test_others_are_told_the_line(project: Path) -> None:
     said, calls = install_servers(project, user_id=1000)
     assert calls == []

@@ -14,7 +14,7 @@ from bridgehead.recovery.site_needs import needs_of_script, shape_of_script
 from bridgehead.testing.slurm_cluster import SlurmCluster
 from bridgehead.testing.slurm_files import SlurmPlan
 
-pytestmark = [pytest.mark.server("slurmctld", "munged", "slurmdbd", "mariadbd"), pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.server("slurmctld", "munged", "slurmdbd", "mariadbd", "my_print_defaults"), pytest.mark.xdist_group("slurm")]
 B = SiteId("site-b")
 GPU = NodeClass(2, "n1", "NVIDIA H100", 4, "550.54.15", "12.4", "2.21.5")
 PARTS = ("SLURM", "PARTITION", "ACCOUNT", "QOS", "GPUS", "CONSTRAINT", "DEVICE")
