@@ -121,7 +121,7 @@ def _write(vault: Vault, run: RunId, seals: list[Seal]) -> None:
 def _read(vault: Vault, run: RunId, segment: _Segment) -> list[Seal]:
     objects, key = vault.place.objects, segment.key(run)
     try:
-        data = objects.cipher.open(objects.blobs.get(key), label=key)
+        data = bytes(objects.cipher.open(objects.blobs.get(key), label=key))
     except (BadSeal, NotFound) as error:
         raise BridgeheadError(
             ErrorCode.JOURNAL_DAMAGED,

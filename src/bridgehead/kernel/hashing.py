@@ -19,7 +19,7 @@ def block_hash(data: bytes | memoryview, *, key: bytes | None = None) -> str:
     return hasher.update(data).hexdigest()
 
 
-def stream_hash(parts: Iterable[bytes]) -> tuple[str, int]:
+def stream_hash(parts: Iterable[bytes | memoryview]) -> tuple[str, int]:
     """BLAKE3 of the parts one after the other as 64 hex digits, and how many bytes they were."""
     hasher, size_bytes = blake3(), 0
     for part in parts:

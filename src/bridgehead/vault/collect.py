@@ -230,7 +230,7 @@ def moved(objects: Objects, places: Iterable[tuple[PackId, Entry]]) -> tuple[lis
         if not holds(data, msgspec.structs.replace(entry, offset_bytes=0), objects.cipher):
             hurt.add(pack)
             continue
-        filling.add(entry.block, entry.size_bytes, data)
+        filling.add(entry.block, entry.size_bytes, (data,))
         if filling.size_bytes >= objects.pack_bytes:
             new.append(_closed(objects, filling))
             filling = OpenPack()

@@ -6,26 +6,27 @@ one thread, so that every byte is read once and memory does not grow with the si
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import msgspec
 
 from bridgehead.kernel.errors import NotFound
-from bridgehead.kernel.hashing import block_hash
+from bridgehead.kernel.hashing import block_hash, stream_hash
 from bridgehead.kernel.ids import BlockId, WorkloadId
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot, TensorEntry
 from bridgehead.vault.catalog import Catalog
-from bridgehead.vault.codec import Base, Candidate, Codec, Hint, encode
+from bridgehead.vault.codec import Base, Candidate, Codec, Encoded, Hint, Predictor, encode, encode_alike
 from bridgehead.vault.memory import Budget, working_bytes
 from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.pairing import Family, Guess, Slot, slot_of
-from bridgehead.vault.reader import SMALL_BYTES, Kept, Reader
+from bridgehead.vault.reader import SMALL_BYTES, UNDER_WAY, Kept, Reader
 from bridgehead.vault.receipts import receipt_names
 from bridgehead.vault.records import Damaged
 from bridgehead.vault.snapshots import refs_of
@@ -40,8 +41,12 @@ ALIGNED_ELEMENTS: Final = 1 << 20
 fit into the memory of one thread."""
 ENCODERS: Final = (os.cpu_count() or 1) + 1
 """Threads that encode: one more than there are processors, for the disk."""
+FAMILY_BYTES: Final = ALIGNED_ELEMENTS * (12 + 14 + 4 * UNDER_WAY)
+"""What a thread holds for a usual family, at most: master and moments, the earlier ones with the copy, and one block under way."""
 KEPT_SHARE: Final = 0.4
-"""Of the memory for blocks, what is kept as plain bytes for the next save."""
+"""Of the memory for blocks, what is at least kept as plain bytes for the next save, and more where the threads leave more."""
+SEARCHED_EVERY: Final = 8
+"""Of so many blocks of a tensor one is searched for what predicts it best, the others are encoded alike: rows of an embedding differ."""
 
 
 RECENT: Final = 4
@@ -64,8 +69,9 @@ class Encoder:
         self._objects = objects
         self._catalog = catalog
         working = working_bytes()
-        self._kept = Kept(int(working * KEPT_SHARE))
-        self._budget = Budget(working - int(working * KEPT_SHARE))
+        kept = max(int(working * KEPT_SHARE), working - ENCODERS * FAMILY_BYTES)
+        self._kept = Kept(kept)
+        self._budget = Budget(working - kept)
 
     def store(self, workload: WorkloadId, pieces: Sequence[Piece], writing: Writing) -> tuple[list[Stored], tuple[BlockRef, ...]]:
         """Store all pieces. Returns them in order, and what the snapshot has to pin."""
@@ -93,6 +99,44 @@ class _Held(NamedTuple):
     data: bytes | memoryview
 
 
+class _Earlier:
+    """Blocks of the earlier snapshot that may predict those of one family. They are decoded when they are needed, many together: only what
+    is kept from the save before is there at no cost.
+
+    Attributes:
+        blocks: all of them.
+        plain: the bytes of those that were loaded.
+    """
+
+    def __init__(self, reader: Reader | None, refs: Sequence[BlockRef]) -> None:
+        assert reader is not None or not refs
+        self._reader = reader
+        self._refs = {ref.block: ref for ref in refs}
+        self.blocks = frozenset(self._refs)
+        self.plain: dict[BlockId, bytes] = {}
+
+    def held_bytes(self) -> int:
+        """Memory that they take when all are loaded."""
+        return self._reader.held_bytes(list(self._refs.values())) if self._reader is not None else 0
+
+    def load(self, blocks: Iterable[BlockId]) -> None:
+        """Have their bytes in ``plain``. What is damaged cannot be a base; the save itself does not need it."""
+        refs = [self._refs[block] for block in dict.fromkeys(blocks) if block not in self.plain]
+        if self._reader is None or not refs:
+            return
+        try:
+            self.plain |= self._reader.many(refs)
+        except Damaged:
+            for ref in refs:
+                with contextlib.suppress(Damaged):
+                    self.plain[ref.block] = self._reader.read(ref)
+
+
+def _likes(slot: Slot) -> tuple[tuple[str, str], ...]:
+    """Names of the blocks that are like this one, the nearest first: of the same tensor, and of the same tensor of another rank."""
+    return ((slot.path, slot.tensor), (slot.path.rpartition("/")[2], slot.tensor)) if slot.tensor else ()
+
+
 class _Save:
     def __init__(
         self, objects: Objects, writing: Writing, reference: Snapshot | None, kept: Kept, budget: Budget, pieces: Sequence[Piece]
@@ -105,7 +149,7 @@ class _Save:
         self._lock = threading.Lock()
         self._done: dict[BlockId, Future[Stored]] = {}
         self._blocks: dict[int, BlockId] = {}
-        self._hints: dict[tuple[str, str, int], Hint] = {}
+        self._hints: dict[tuple[str, str], Hint] = {}
 
     def run(self) -> tuple[list[Stored], tuple[BlockRef, ...]]:
         small = sum(piece.size_bytes for piece in self._pieces) < SMALL_BYTES
@@ -122,14 +166,12 @@ class _Save:
 
     def _store_family(self, members: Sequence[int]) -> None:
         """One family: what predicts comes first."""
-        earlier = self._earlier_of(members)
+        earlier = _Earlier(self._reader, self._earlier_of(members))
         size = sum(self._pieces[index].size_bytes for index in members if self._family.predicts(index) or len(members) == 1)
-        cost = size + 3 * max(self._pieces[index].size_bytes for index in members)
-        if earlier and self._reader is not None:
-            cost += self._reader.cost_bytes(earlier)
-        with self._budget.hold(cost):
+        size += UNDER_WAY * max(self._pieces[index].size_bytes for index in members)
+        with self._budget.hold(size + earlier.held_bytes()):
             held: dict[int, _Held] = {}
-            plain: dict[BlockId, bytes] | None = None
+            foreseen = False
             for index in members:
                 data = self._pieces[index].read()
                 block = BlockId(block_hash(data))
@@ -137,10 +179,11 @@ class _Save:
                 held[index] = _Held(block, data)
                 mine, waiting = self._claim(block)
                 if waiting is None:
-                    if plain is None and block not in self._known:
-                        plain = self._plain(earlier)
+                    if not foreseen and block not in self._known:
+                        earlier.load(chain.from_iterable(self._foreseen(each) for each in members))
+                        foreseen = True
                     try:
-                        mine.set_result(self._store(index, held, plain or {}))
+                        mine.set_result(self._store(index, held, earlier))
                     except BaseException as error:
                         mine.set_exception(error)
                         raise
@@ -148,7 +191,7 @@ class _Save:
                     waiting.result()
                 if not self._family.predicts(index):
                     del held[index]
-            self._kept.drop(ref.block for ref in earlier)
+            self._kept.drop(earlier.blocks)
             for block, data in held.values():
                 self._kept.keep(block, data)
 
@@ -165,90 +208,99 @@ class _Save:
 
     def _earlier_of(self, members: Sequence[int]) -> list[BlockRef]:
         """Blocks of the earlier snapshot that may predict one of these."""
-        found: dict[BlockId, BlockRef] = {}
-        for index in members:
-            for guess in self._family.guesses(index):
-                for at, earlier in guess.bases:
-                    ref = self._earlier.get(self._pieces[at].slot) if earlier else None
-                    if ref is not None and ref.generation < MAX_GENERATION:
-                        found[ref.block] = ref
+        found = {ref.block: ref for index in members for guess in self._family.guesses(index) for ref in self._earlier_bases(guess)}
         return list(found.values())
 
-    def _plain(self, earlier: Sequence[BlockRef]) -> dict[BlockId, bytes]:
-        """Their bytes. What is damaged cannot be a base; the save itself does not need it."""
-        assert self._reader is not None or not earlier
-        if self._reader is None:
-            return {}
-        try:
-            return self._reader.many(earlier)
-        except Damaged:
-            found: dict[BlockId, bytes] = {}
-            for ref in earlier:
-                try:
-                    found[ref.block] = self._reader.read(ref)
-                except Damaged:
-                    continue
-            return found
+    def _earlier_bases(self, guess: Guess) -> Iterator[BlockRef]:
+        for at, earlier in guess.bases:
+            ref = self._earlier.get(self._pieces[at].slot) if earlier else None
+            if ref is not None and ref.generation < MAX_GENERATION:
+                yield ref
 
-    def _store(self, index: int, held: Mapping[int, _Held], plain: Mapping[BlockId, bytes]) -> Stored:
+    def _foreseen(self, index: int) -> Iterator[BlockId]:
+        """What this block will be tried with: all that may predict it, or what did for the block before of the same tensor."""
+        hint = self._hint(index)
+        for guess in self._family.guesses(index):
+            if hint is None or hint.predictor is guess.predictor:
+                yield from (ref.block for ref in self._earlier_bases(guess))
+
+    def _hint(self, index: int) -> Hint | None:
+        slot = self._pieces[index].slot
+        if slot.first // ALIGNED_ELEMENTS % SEARCHED_EVERY == SEARCHED_EVERY - 1:
+            return None
+        return next((self._hints[name] for name in _likes(slot) if name in self._hints), None)
+
+    def _store(self, index: int, held: Mapping[int, _Held], earlier: _Earlier) -> Stored:
         (block, data), piece = held[index], self._pieces[index]
         known = self._known.get(block)
         if known is not None and known.stored:
             return Stored(msgspec.structs.replace(known, offset_bytes=piece.offset_bytes), 0)
         ref = BlockRef(block, piece.offset_bytes, piece.size_bytes)
         if known is None:
-            candidates, generations = self._candidates(index, held, plain)
-            tensor = (piece.slot.path, piece.slot.tensor, len(candidates))
-            alike = (piece.slot.path.rpartition("/")[2], *tensor[1:])  # the same tensor of another rank
-            hint = self._hints.get(tensor) or self._hints.get(alike)
-            encoded = encode(data, form=piece.slot.form, candidates=candidates, block=block, hint=hint)
-            frame = encoded.frame
-            if piece.slot.tensor and frame.codec in (Codec.PLANES, Codec.PREDICTED):
-                found = Hint(frame.predictor, frame.parameters, encoded.share)
-                self._hints.setdefault(tensor, found)
-                self._hints.setdefault(alike, found)
-            if encoded.frame.codec is not Codec.RAW and len(encoded.data) < len(data):
-                name, bases = BlockId(block_hash(encoded.data)), tuple(dict.fromkeys(base.block for base in encoded.frame.bases))
+            encoded, generations = self._encoded(index, held, earlier)
+            if encoded.frame.codec is not Codec.RAW and encoded.size_bytes < len(data):
+                name = BlockId(stream_hash(encoded.parts)[0])
+                bases = tuple(dict.fromkeys(base.block for base in encoded.frame.bases))
                 ref = msgspec.structs.replace(
                     ref,
                     stored=name,
-                    stored_bytes=len(encoded.data),
+                    stored_bytes=encoded.size_bytes,
                     bases=bases,
                     generation=max((generations[base] for base in bases), default=0),
                 )
-                return Stored(ref, len(encoded.data) if self._writing.store_block(name, encoded.data) else 0)
-        return Stored(ref, len(data) if self._writing.store_block(block, data) else 0)
+                return Stored(ref, encoded.size_bytes if self._writing.store_block(name, encoded.parts) else 0)
+        return Stored(ref, len(data) if self._writing.store_block(block, (data,)) else 0)
+
+    def _encoded(self, index: int, held: Mapping[int, _Held], earlier: _Earlier) -> tuple[Encoded, dict[BlockId, int]]:
+        """The block encoded, with the generation that each base brings: as the block before of the same tensor where that does as well."""
+        (block, data), slot = held[index], self._pieces[index].slot
+        hint = self._hint(index)
+        if hint is not None:
+            candidates, generations = self._candidates(index, held, earlier, hint.predictor)
+            alike = encode_alike(data, form=slot.form, hint=hint, candidates=candidates, block=block)
+            if alike is not None:
+                return alike, generations
+        earlier.load(ref.block for ref in self._earlier_of([index]))
+        candidates, generations = self._candidates(index, held, earlier)
+        encoded = encode(data, form=slot.form, candidates=candidates, block=block)
+        frame = encoded.frame
+        if frame.codec in (Codec.PLANES, Codec.PREDICTED):
+            for name in _likes(slot):
+                self._hints[name] = Hint(frame.predictor, frame.parameters, encoded.share)
+        return encoded, generations
 
     def _candidates(
-        self, index: int, held: Mapping[int, _Held], plain: Mapping[BlockId, bytes]
+        self, index: int, held: Mapping[int, _Held], earlier: _Earlier, only: Predictor | None = None
     ) -> tuple[list[Candidate], dict[BlockId, int]]:
-        """Those whose bases are there and not too far back, with the generation that each base brings."""
+        """Those whose bases are loaded and not too far back, with the generation that each base brings. ``only``: of this predictor."""
         found: list[Candidate] = []
         generations: dict[BlockId, int] = {}
         for guess in self._family.guesses(index):
-            bases = self._bases(index, guess, held, plain, generations)
+            if only is not None and guess.predictor is not only:
+                continue
+            bases = self._bases(index, guess, held, earlier, generations)
             if bases is not None:
-                early = any(earlier for _, earlier in guess.bases)
+                early = any(is_earlier for _, is_earlier in guess.bases)
                 found.append(Candidate(guess.predictor, bases, must_save=MUST_SAVE if early else 0.0))
         return found, generations
 
     def _bases(
-        self, index: int, guess: Guess, held: Mapping[int, _Held], plain: Mapping[BlockId, bytes], generations: dict[BlockId, int]
+        self, index: int, guess: Guess, held: Mapping[int, _Held], earlier: _Earlier, generations: dict[BlockId, int]
     ) -> tuple[Base, ...] | None:
         bases: list[Base] = []
         ages: dict[BlockId, int] = {}
-        for at, earlier in guess.bases:
+        for at, is_earlier in guess.bases:
             slot = self._pieces[at].slot
-            if earlier:
+            if is_earlier:
                 ref = self._earlier.get(slot)
-                data: bytes | memoryview | None = plain.get(ref.block) if ref is not None else None
+                data: bytes | memoryview | None = earlier.plain.get(ref.block) if ref is not None else None
             elif at in held and at != index:
                 ref, data = self._done[held[at].block].result().ref, held[at].data
             else:
                 return None
-            if ref is None or data is None or ref.block == held[index].block or ref.generation + earlier > MAX_GENERATION:
+            if ref is None or data is None or ref.block == held[index].block or ref.generation + is_earlier > MAX_GENERATION:
                 return None
-            ages[ref.block] = max(ages.get(ref.block, 0), ref.generation + earlier)
+            ages[ref.block] = max(ages.get(ref.block, 0), ref.generation + is_earlier)
             bases.append(Base(ref.block, slot.form, data))
         for block, age in ages.items():
             generations[block] = max(generations.get(block, 0), age)

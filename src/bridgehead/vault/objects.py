@@ -223,7 +223,7 @@ class Objects:
             raise NotFound(f"pack {place.pack} is missing", tried="read a block", subject=block) from None
         if len(sealed) == wanted:
             try:
-                return self.cipher.open(sealed, label=block)
+                return bytes(self.cipher.open(sealed, label=block))
             except BadSeal:
                 happened = "the block is not what was sealed"
         else:

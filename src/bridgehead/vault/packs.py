@@ -18,7 +18,7 @@ from bridgehead.kernel.hashing import block_hash, stream_hash
 from bridgehead.kernel.ids import BlockId, PackId
 from bridgehead.vault.layout import pack_key
 from bridgehead.vault.records import damaged
-from bridgehead.vault.sealing import BadSeal, Cipher
+from bridgehead.vault.sealing import BadSeal, Cipher, Parts
 
 MAGIC: Final = b"BHPACK1\n"
 END: Final = b"\nBHPACKE"
@@ -71,10 +71,11 @@ class OpenPack:
         """So far, without the table."""
         return self._end if self._entries else 0
 
-    def add(self, block: BlockId, size_bytes: int, sealed: bytes | memoryview) -> None:
+    def add(self, block: BlockId, size_bytes: int, sealed: Parts) -> None:
         """Put a sealed block at the end."""
         self._entries.append(Entry(bytes.fromhex(block), self._end, size_bytes))
-        self._append(sealed)
+        for part in sealed:
+            self._append(part)
 
     def _append(self, data: bytes | memoryview) -> None:
         end = self._end + len(data)

@@ -18,6 +18,8 @@ from bridgehead.vault.snapshots import refs_of
 T = TypeVar("T")
 U = TypeVar("U")
 
+UNDER_WAY: Final = 3
+"""Memory for a block that is encoded or decoded, with its parts, in sizes of the block."""
 DECODERS: Final = (os.cpu_count() or 1) + 1
 """Threads that decode: one more than there are processors, for the disk."""
 
@@ -141,13 +143,16 @@ class Reader:
         return list(groups.values())
 
     def cost_bytes(self, refs: Sequence[BlockRef]) -> int:
-        """Memory that it takes to decode them: what the last two generations hold, one block under way and its parts."""
+        """Memory that it takes to decode them: what is held, one block under way and its parts."""
+        return self.held_bytes(refs) + UNDER_WAY * max((ref.size_bytes for ref in self._reached(refs)), default=0)
+
+    def held_bytes(self, refs: Sequence[BlockRef]) -> int:
+        """Most that is held while they are decoded: what the last two generations hold, without what is kept anyway."""
         sizes: Counter[int] = Counter()
-        largest = 0
         for ref in self._reached(refs):
-            sizes[ref.generation] += ref.size_bytes
-            largest = max(largest, ref.size_bytes)
-        return max((sizes[age] + sizes[age + 1] for age in sizes), default=0) + 3 * largest
+            if self._kept.recall(ref.block) is None:
+                sizes[ref.generation] += ref.size_bytes
+        return max((sizes[age] + sizes[age + 1] for age in list(sizes)), default=0)
 
     def _reached(self, refs: Sequence[BlockRef]) -> list[BlockRef]:
         """These blocks and all bases that have to be decoded for them, bases first; younger generations last, so that what a

@@ -235,7 +235,7 @@ def _plan(source: Source, *, align: bool) -> _Plan:
 def _store(writing: Writing, source: Source, piece: Piece) -> Stored:
     data = source.read(piece.offset_bytes, piece.size_bytes)
     block = BlockId(block_hash(data))
-    written = writing.store_block(block, data)
+    written = writing.store_block(block, (data,))
     return Stored(BlockRef(block, piece.offset_bytes, piece.size_bytes), len(data) if written else 0)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+Parts = tuple[bytes | memoryview, ...]
+"""Bytes that belong one after the other."""
+
 
 class BadSeal(Exception):
     """The data was not sealed with this key under this label, or it was changed since."""
@@ -24,7 +27,11 @@ class Cipher(Protocol):
         """Encrypt and authenticate."""
         ...
 
-    def open(self, data: bytes | memoryview, *, label: str) -> bytes:
+    def seal_parts(self, parts: Parts, *, label: str) -> Parts:
+        """The same for data in parts, without putting anything together that need not be."""
+        ...
+
+    def open(self, data: bytes | memoryview, *, label: str) -> bytes | memoryview:
         """The data. Raises BadSeal."""
         ...
 
@@ -39,6 +46,10 @@ class Plain:
         """A copy, or the bytes themselves."""
         return bytes(data)
 
-    def open(self, data: bytes | memoryview, *, label: str) -> bytes:
-        """A copy, or the bytes themselves."""
-        return bytes(data)
+    def seal_parts(self, parts: Parts, *, label: str) -> Parts:
+        """The parts themselves."""
+        return parts
+
+    def open(self, data: bytes | memoryview, *, label: str) -> bytes | memoryview:
+        """The data itself."""
+        return data

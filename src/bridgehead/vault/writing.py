@@ -11,6 +11,7 @@ from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.vault.objects import Objects
 from bridgehead.vault.packs import OpenPack, Pack
+from bridgehead.vault.sealing import Parts
 from bridgehead.vault.sessions import Session, open_session
 from bridgehead.vault.snapshots import blocks_of
 
@@ -45,19 +46,20 @@ class Writing:
         """Whether the vault has a block, encoded or not, under the hash of what it stores."""
         return self._objects.holds(block, size_bytes)
 
-    def store_block(self, block: BlockId, data: bytes | memoryview) -> bool:
+    def store_block(self, block: BlockId, data: Parts) -> bool:
         """True when it had to be put into a pack, False when the vault has it (deduplication)."""
-        if self._objects.holds(block, len(data)):
+        size_bytes = sum(map(len, data))
+        if self._objects.holds(block, size_bytes):
             return False
         with self._lock:
             if block in self._taken:
                 return False
             self._taken.add(block)
-        sealed = self._objects.cipher.seal(data, label=block)
+        sealed = self._objects.cipher.seal_parts(data, label=block)
         while True:
             with self._lock:
                 if self._open.size_bytes < self._objects.pack_bytes:
-                    self._open.add(block, len(data), sealed)
+                    self._open.add(block, size_bytes, sealed)
                     return True
             self._store(at_least_bytes=self._objects.pack_bytes)
 

@@ -12,7 +12,7 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import BlockId
 from bridgehead.vault.codec.fit import Parameters, fit
 from bridgehead.vault.codec.forms import Bits, Form, elements
-from bridgehead.vault.codec.frame import BaseRef, Codec, Frame, compose, parse
+from bridgehead.vault.codec.frame import BaseRef, Codec, Frame, compose
 from bridgehead.vault.codec.kernels import Prediction, to_planes
 from bridgehead.vault.codec.planes import Level, Method, Run, estimate, pack
 from bridgehead.vault.codec.predict import Predictor, exact, widen
@@ -53,11 +53,24 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Encoded(NamedTuple):
-    """An encoded block, what it turned out to be, and the share of the size that its sample promised."""
+    """An encoded block in parts, what it turned out to be, and the share of the size that its sample promised.
 
-    data: bytes
+    Parts and runs are good until this thread encodes the next block: they may lie in memory that it uses again.
+    """
+
+    parts: tuple[bytes | memoryview, ...]
     frame: Frame
     share: float
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all parts."""
+        return sum(map(len, self.parts))
+
+    @property
+    def data(self) -> bytes:
+        """All parts as one copy, which stays."""
+        return b"".join(self.parts)
 
 
 class Hint(NamedTuple):
@@ -82,22 +95,36 @@ def encode(
     candidates: Sequence[Candidate] = (),
     block: BlockId | None = None,
     only: Codec | Predictor | None = None,
-    hint: Hint | None = None,
 ) -> Encoded:
-    """Encode a block.
+    """Encode a block in the best way of all that a sample shows.
 
     Args:
         form: what the bytes are believed to be.
         candidates: predictions to try, the most promising first; those whose bases do not fit are passed over.
         block: the hash of ``data`` where it is known already.
         only: take this codec or predictor without regard to size (ValueError when it cannot be used); for tests and measurements.
-        hint: tried before anything else.
     """
+    bits = _elements(data, form)
+    return _written(data, bits, form, _best(data, bits, form, candidates, only), block, only=only)
+
+
+def encode_alike(
+    data: bytes | memoryview, *, form: Form, hint: Hint, candidates: Sequence[Candidate] = (), block: BlockId | None = None
+) -> Encoded | None:
+    """Encode a block as a block of the same tensor was, without a search; None where that does not do as well here, or cannot be done.
+
+    Args:
+        candidates: as for ``encode``; only one with the predictor of the hint is used.
+    """
+    bits = _elements(data, form)
+    best = _hinted(bits, form, candidates, hint)
+    return _written(data, bits, form, best, block, only=None) if best is not None else None
+
+
+def _elements(data: bytes | memoryview, form: Form) -> Bits:
     if len(data) > MAX_PLAIN_BYTES:
         raise ValueError(f"a block has at most {MAX_PLAIN_BYTES} bytes")
-    bits = elements(data, form)
-    best = _hinted(bits, form, candidates, hint) if hint is not None and only is None else None
-    return _written(data, bits, form, best or _best(data, bits, form, candidates, only), block, only=only)
+    return elements(data, form)
 
 
 def _hinted(bits: Bits, form: Form, candidates: Sequence[Candidate], hint: Hint) -> _Option | None:
@@ -105,7 +132,7 @@ def _hinted(bits: Bits, form: Form, candidates: Sequence[Candidate], hint: Hint)
         return None
     places = _places(len(bits))
     if hint.predictor is None:
-        found = _Option(Codec.PLANES, _share(bits[places], form)) if not candidates else None
+        found = _Option(Codec.PLANES, _share(bits[places], form))
     else:
         same = (each for each in candidates if each.predictor is hint.predictor and _fits(each, form, len(bits)))
         candidate = next(same, None)
@@ -113,7 +140,7 @@ def _hinted(bits: Bits, form: Form, candidates: Sequence[Candidate], hint: Hint)
             return None
         candidate = msgspec.structs.replace(candidate, parameters=(hint.parameters,))
         found = next(_trials(candidate, bits[places], places, form, ()))
-    return found if found is not None and found.share <= hint.share * _AS_WELL else None
+    return found if found.share <= hint.share * _AS_WELL else None
 
 
 def _best(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate], only: Codec | Predictor | None) -> _Option:
@@ -132,12 +159,9 @@ def _written(
     data: bytes | memoryview, bits: Bits, form: Form, best: _Option, block: BlockId | None, *, only: Codec | Predictor | None
 ) -> Encoded:
     frame = _frame(data, bits, form, best, block or BlockId(block_hash(data)))
-    encoded = compose(frame)
     if only is None and frame.codec is not Codec.RAW and sum(len(run.payload) for run in frame.runs) >= len(data):
         frame = _frame(data, bits, form, _Option(Codec.RAW, 1.0), frame.block)
-        encoded = compose(frame)
-    # The runs of what was composed are views of memory that is used again; those of what is parsed, of the result.
-    return Encoded(encoded, parse(encoded), best.share)
+    return Encoded(compose(frame), frame, best.share)
 
 
 def _options(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate], *, exhaustive: bool) -> Iterator[_Option]:

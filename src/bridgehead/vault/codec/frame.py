@@ -66,22 +66,20 @@ class Frame(msgspec.Struct, frozen=True):
         return self.size_bytes // self.form.width
 
 
-def compose(frame: Frame) -> bytes:
-    """The bytes of a frame."""
+def compose(frame: Frame) -> tuple[bytes | memoryview, ...]:
+    """The bytes of a frame, in parts: the runs are not copied."""
     head = _HEAD.pack(
         MAGIC, frame.codec, frame.predictor or 0, frame.form, len(frame.bases), len(frame.parameters), len(frame.runs), len(frame.tail), 0,
         frame.size_bytes, bytes.fromhex(frame.block),
     )  # fmt: skip
-    return b"".join(
-        [
-            head,
-            *[_PARAMETER.pack(value) for value in frame.parameters],
-            *[_BASE.pack(base.form, bytes.fromhex(base.block)) for base in frame.bases],
-            *[_RUN.pack(run.method, len(run.payload)) for run in frame.runs],
-            frame.tail,
-            *[run.payload for run in frame.runs],
-        ]
-    )
+    before = [
+        head,
+        *[_PARAMETER.pack(value) for value in frame.parameters],
+        *[_BASE.pack(base.form, bytes.fromhex(base.block)) for base in frame.bases],
+        *[_RUN.pack(run.method, len(run.payload)) for run in frame.runs],
+        frame.tail,
+    ]
+    return (b"".join(before), *[run.payload for run in frame.runs])
 
 
 def parse(data: bytes | memoryview) -> Frame:

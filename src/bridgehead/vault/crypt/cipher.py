@@ -39,8 +39,12 @@ class Xaes:
 
     def seal(self, data: bytes | memoryview, *, label: str, head: bytes = b"") -> bytes:
         """See the Protocol. ``head`` is put in front, in clear."""
+        return b"".join((head, *self.sealed(data, label=label)))
+
+    def sealed(self, data: bytes | memoryview, *, label: str) -> tuple[bytes, bytes]:
+        """The same as nonce, and ciphertext with tag."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        return b"".join((head, nonce, self.encrypt(nonce, data, label.encode())))
+        return nonce, self.encrypt(nonce, data, label.encode())
 
     def open(self, data: bytes | memoryview, *, label: str) -> bytes:
         """See the Protocol."""

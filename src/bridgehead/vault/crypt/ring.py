@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from bridgehead.vault.crypt.cipher import KEY_BYTES, Xaes
-from bridgehead.vault.sealing import BadSeal
+from bridgehead.vault.sealing import BadSeal, Parts
 
 KEY_ID_BYTES: Final = 4
 _NAMES_KEY_BYTES: Final = 64
@@ -142,6 +142,11 @@ class RingCipher:
         """See the Protocol."""
         key = self._ring.active
         return self._cipher(key).seal(data, label=label, head=bytes.fromhex(key.id))
+
+    def seal_parts(self, parts: Parts, *, label: str) -> Parts:
+        """See the Protocol."""
+        key = self._ring.active
+        return (bytes.fromhex(key.id), *self._cipher(key).sealed(b"".join(parts), label=label))
 
     def open(self, data: bytes | memoryview, *, label: str) -> bytes:
         """See the Protocol."""

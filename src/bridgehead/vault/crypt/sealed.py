@@ -49,7 +49,7 @@ class SealedBlobs:
         if STRANGE in key:
             raise damaged(key, "its name was not sealed with the key of this vault")
         try:
-            return _unpadded(self._cipher.open(self._blobs.get(stored), label=key))
+            return _unpadded(bytes(self._cipher.open(self._blobs.get(stored), label=key)))
         except BadSeal as error:
             raise damaged(key, f"the value does not carry the seal of this vault ({error})") from error
 
