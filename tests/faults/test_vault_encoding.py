@@ -1,5 +1,8 @@
 """Vaults that encode: chains of a training run, their bounds, their copies, and damage anywhere in them (V22, V30, V31, R6)."""
 
+import mmap
+from functools import partial
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import Epoch, RunId, SiteId, StepId, WorkloadId
 from bridgehead.model.stamp import Stamp
 from bridgehead.testing.vault_damage import flip_in_block, pack_file
-from bridgehead.vault import Damaged, SiteVaults, Vault
+from bridgehead.vault import Damaged, SiteVaults, Vault, encoding
 from bridgehead.vault.encoding import MAX_GENERATION
 from bridgehead.vault.layout import snapshot_name
 from bridgehead.vault.objects import PACK_BYTES
@@ -100,6 +103,35 @@ def test_first_step_with_equal_moments_and_tied_tensors(tmp_path) -> None:
     for step in (1, 2):
         result = vault.save({"s.safetensors": to_safetensors(arrays)}, workload=TRAIN, step=step, epoch=Epoch(0), site=A)
         assert reopened(tmp_path / "a").load(result.id) == {"s.safetensors": to_safetensors(arrays)}
+
+
+def test_a_tensor_whose_rows_differ_is_searched_again_on_the_way(tmp_path, monkeypatch) -> None:
+    """Rows of an embedding that a batch did not use keep decaying: what is best for the first block is not the best for the others (R6)."""
+    rows = 4096
+    monkeypatch.setattr(encoding, "ALIGNED_ELEMENTS", rows)
+    random = np.random.default_rng(5)
+    before, used = random.standard_normal(32 * rows).astype(F), 6 * rows
+    after = before * F(0.9)
+    after[:used] = random.standard_normal(used).astype(F)
+    vault = make(tmp_path / "a")
+    for step, values in enumerate((before, after)):
+        result = vault.save({"s.safetensors": to_safetensors({"exp_avg.emb": values})}, workload=TRAIN, step=step, epoch=Epoch(0), site=A)
+    assert result.stored_bytes < 0.3 * result.raw_bytes, "of 32 blocks only those before the second search, the eighth, are stored whole"
+    assert reopened(tmp_path / "a").load(result.id) == {"s.safetensors": to_safetensors({"exp_avg.emb": after})}
+
+
+@pytest.mark.parametrize("room", [bytearray, partial(mmap.mmap, -1)])
+def test_memory_that_the_trainer_writes_to_after_a_save_is_no_base(tmp_path, room) -> None:
+    """What is kept for the next save is the vault's own (V11): the trainer's buffers change in place."""
+    vault, run, saved = make(tmp_path / "a"), Run(), []
+    state = run.files()["state.safetensors"]
+    buffer = room(len(state))
+    for step in range(3):
+        buffer[:] = state
+        saved.append((vault.save({"s.safetensors": buffer}, workload=TRAIN, step=step, epoch=Epoch(0), site=A).id, state))
+        run.step()
+        state = run.files()["state.safetensors"]
+    assert [reopened(tmp_path / "a").load(found)["s.safetensors"] for found, _ in saved] == [data for _, data in saved]
 
 
 def test_replica_gets_bases_and_nothing_else_and_the_wire_carries_what_is_stored(tmp_path) -> None:

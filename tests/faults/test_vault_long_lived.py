@@ -110,8 +110,9 @@ def test_the_intact_copy_of_a_block_is_the_one_that_stays() -> None:
 def test_a_block_that_changes_in_memory_is_noticed_before_its_pack_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     add = OpenPack.add
 
-    def add_badly(self: OpenPack, block: str, size_bytes: int, sealed: bytes) -> None:
-        add(self, block, size_bytes, bytes([sealed[0] ^ 1]) + sealed[1:])
+    def add_badly(self: OpenPack, block: str, size_bytes: int, sealed: tuple[bytes, ...]) -> None:
+        whole = b"".join(sealed)
+        add(self, block, size_bytes, (bytes([whole[0] ^ 1]), whole[1:]))
 
     blobs = MemoryBlobs()
     vault = Vault.init(blobs)

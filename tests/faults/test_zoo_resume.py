@@ -13,7 +13,7 @@ from bridgehead.kernel.errors import BridgeheadError
 from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 from bridgehead.testing.disk_trees import look, sparse
 from bridgehead.testing.faulty_blobs import FaultyBlobs
-from bridgehead.vault import SaveResult, Vault
+from bridgehead.vault import SaveResult, Vault, compare
 
 A, TRAIN = SiteId("a"), WorkloadId("train")
 MIB = 1 << 20
@@ -197,16 +197,16 @@ def test_V28_what_is_there_is_checked_by_several_workers_at_once(
     broken_off: tuple[Counting, Vault, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, vault, out = broken_off
-    meeting, real = Meeting(), os.pread
+    meeting, real = Meeting(), compare.read_at
 
-    def read(descriptor: int, size: int, offset: int) -> bytes:
+    def read(descriptor: int, size: int, offset: int) -> bytes | memoryview:
         if size > 100_000:
             meeting.attend()
         return real(descriptor, size, offset)
 
     newest = vault.newest(TRAIN).id
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pread", read)
+        patch.setattr(compare, "read_at", read)
         vault.restore(newest, to=out)
     assert meeting.met
     assert look(out) == look(folder)

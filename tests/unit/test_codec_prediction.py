@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bridgehead.kernel.hashing import block_hash
-from bridgehead.vault.codec import Base, Candidate, Codec, Form, Predictor, decode, encode, form_of
+from bridgehead.vault.codec import Base, Candidate, Codec, Form, Hint, Predictor, decode, encode, encode_alike, form_of
 from bridgehead.vault.codec.fit import fit
 from bridgehead.vault.codec.predict import exact
 
@@ -154,3 +154,28 @@ def test_fit_gives_nothing_where_nothing_can_be_fitted() -> None:
         if predictor.parameters:
             assert fit(predictor, nan, [nan] * predictor.bases) == []
             assert fit(predictor, zero, [zero] * predictor.bases) == []
+
+
+def test_what_was_found_for_one_block_serves_the_next_one_and_is_refused_where_it_does_worse() -> None:
+    adam = Adam()
+    w0, _, _ = adam.step(50)
+    w1, m1, v1 = adam.step()
+    candidates = (Candidate(Predictor.PREVIOUS, (w0,)), Candidate(Predictor.ADAM, (w0, m1, v1)))
+    searched = encode(w1.data, form=w1.form, candidates=candidates)
+    assert searched.frame.predictor is Predictor.ADAM
+    size, hint = searched.size_bytes, Hint(Predictor.ADAM, searched.frame.parameters, searched.share)
+    alike = encode_alike(w1.data, form=w1.form, hint=hint, candidates=candidates)
+    assert alike is not None
+    assert alike.size_bytes == size
+    store = {base.block: base.data for base in (w0, m1, v1)}
+    assert decode(alike.data, size_bytes=len(w1.data), fetch=store.__getitem__) == w1.data
+    assert encode_alike(w1.data, form=w1.form, hint=hint) is None, "its bases are not there"
+    wrong = Hint(Predictor.ADAM, (0.5, *searched.frame.parameters[1:]), searched.share)
+    assert encode_alike(w1.data, form=w1.form, hint=wrong, candidates=candidates) is None
+    planes = encode(w1.data, form=w1.form, only=Codec.PLANES)
+    alone = encode_alike(w1.data, form=w1.form, hint=Hint(None, (), planes.share))
+    assert alone is not None
+    assert alone.frame.codec is Codec.PLANES
+    noise = np.random.default_rng(1).bytes(len(w1.data))
+    assert encode_alike(noise, form=w1.form, hint=Hint(None, (), planes.share)) is None
+    assert encode_alike(b"", form=w1.form, hint=Hint(None, (), planes.share)) is None

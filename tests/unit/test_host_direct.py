@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 from pathlib import Path
 
 import pytest
 
 from bridgehead.host import direct
-from bridgehead.host.direct import pages, write_all
+from bridgehead.host.direct import are_pages, pages, read_at, write_all
 
 MIB = 1 << 20
 
@@ -97,3 +98,40 @@ def test_pages_are_zero_and_of_the_size_that_was_asked_for() -> None:
 def test_memory_that_is_not_there_is_told_as_such() -> None:
     with pytest.raises(MemoryError):
         pages(1 << 62)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4097])
+@pytest.mark.parametrize("size", [0, 100, 256 << 10, 3 * MIB + 5])
+def test_same_bytes_are_read_from_any_place(tmp_path: Path, offset: int, size: int) -> None:
+    data = os.urandom(4 * MIB)
+    (tmp_path / "file").write_bytes(data)
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+    try:
+        found = read_at(descriptor, size, offset)
+        assert found == data[offset : offset + size]
+        assert are_pages(found) == (size >= 256 << 10)
+        assert read_at(descriptor, 2 * MIB, 4 * MIB - 7) == data[-7:], "fewer at the end"
+        assert read_at(descriptor, 2 * MIB, 5 * MIB) == b""
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("name", ["pread", "preadv"])
+def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    data = os.urandom(MIB)
+    (tmp_path / "file").write_bytes(data)
+    pread, preadv = os.pread, os.preadv
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, at: pread(descriptor, min(size, 999), at))
+    monkeypatch.setattr(os, "preadv", lambda descriptor, rooms, at: preadv(descriptor, [rooms[0][:99_999]], at))
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+    try:
+        size = 10_000 if name == "pread" else MIB
+        assert read_at(descriptor, size, 0) == data[:size]
+    finally:
+        os.close(descriptor)
+
+
+def test_memory_of_others_is_told_from_own_pages() -> None:
+    assert are_pages(pages(5 * MIB)[7:99].toreadonly())
+    others = [b"x", memoryview(b"x"), memoryview(bytearray(9)), memoryview(mmap.mmap(-1, 4096))]
+    assert not any(are_pages(data) for data in others)

@@ -18,7 +18,7 @@ from bridgehead.vault.packs import OpenPack, read_table
 from bridgehead.vault.sealing import Plain
 
 OPEN = OpenPack()
-OPEN.add(BlockId(block_hash(b"block")), 5, b"block")
+OPEN.add(BlockId(block_hash(b"block")), 5, (b"block",))
 PACK, DATA = OPEN.close(Plain())  # which two steps of a run copy at the same time
 
 
@@ -71,7 +71,7 @@ def test_a_pack_grows_past_its_first_room_and_holds_every_block() -> None:
     blocks = [os.urandom(size) for size in (0, 1, (1 << 20) - 9, 5 << 20, 37 << 20, 60 << 20)]
     filling = OpenPack()
     for block in blocks:
-        filling.add(BlockId(block_hash(block)), len(block), block)
+        filling.add(BlockId(block_hash(block)), len(block), (block,))
     pack, data = filling.close(Plain())
     assert pack.size_bytes == len(data)
     assert pack.id == block_hash(data)

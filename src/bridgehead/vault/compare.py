@@ -7,6 +7,7 @@ import os
 import stat
 from pathlib import Path
 
+from bridgehead.host.direct import read_at
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.model.snapshot import BlockRef, EntryKind, FileEntry, Hole, Snapshot
 from bridgehead.vault.objects import parallel
@@ -70,7 +71,7 @@ def holds(descriptor: int, place: BlockRef | Hole) -> bool:
     end = place.offset_bytes + place.size_bytes
     if isinstance(place, Hole):
         return all(_zeros(descriptor, at, min(end, at + _READ_BYTES)) for at in range(place.offset_bytes, end, _READ_BYTES))
-    return block_hash(_read(descriptor, place.offset_bytes, place.size_bytes)) == place.block
+    return block_hash(read_at(descriptor, place.size_bytes, place.offset_bytes)) == place.block
 
 
 def _zeros(descriptor: int, begin: int, end: int) -> bool:
@@ -81,12 +82,5 @@ def _zeros(descriptor: int, begin: int, end: int) -> bool:
         if error.errno == errno.ENXIO:
             return True  # nothing but a hole up to the end
         raise
-    data = _read(descriptor, begin, end - begin)
+    data = read_at(descriptor, end - begin, begin)
     return data == bytes(len(data))
-
-
-def _read(descriptor: int, offset: int, size: int) -> bytes:
-    data = os.pread(descriptor, size, offset)
-    while len(data) < size and (more := os.pread(descriptor, size - len(data), offset + len(data))):
-        data += more
-    return data

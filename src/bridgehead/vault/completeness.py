@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Final
 
+from bridgehead.host.direct import read_at
 from bridgehead.vault.checkpoints import Checkpoint, Signature, signature_of, steps_by_pattern, usual_steps
 from bridgehead.vault.formats import Contents, examine
 from bridgehead.vault.marks import MarkKind, missing
@@ -141,22 +141,12 @@ def file_fault(file: Path, *, size_bytes: int) -> str:
         return "it is empty" if file.suffix in _NEVER_EMPTY else ""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        contents = examine(file.name, size_bytes, partial(_read, descriptor))
+        contents = examine(file.name, size_bytes, lambda offset, size: bytes(read_at(descriptor, size, offset)))
     finally:
         os.close(descriptor)
     if contents.cut_off_at is not None:
         return "cut off: its header or its directory is not whole" if contents.cut_off_at < 0 else _wrong_size(size_bytes, contents)
     return ""
-
-
-def _read(descriptor: int, offset: int, size: int) -> bytes:
-    data = os.pread(descriptor, size, offset)
-    while len(data) < size:
-        more = os.pread(descriptor, size - len(data), offset + len(data))
-        if not more:
-            break
-        data += more
-    return data
 
 
 def _wrong_size(size_bytes: int, contents: Contents) -> str:

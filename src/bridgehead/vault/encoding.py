@@ -113,7 +113,7 @@ class _Earlier:
         self._reader = reader
         self._refs = {ref.block: ref for ref in refs}
         self.blocks = frozenset(self._refs)
-        self.plain: dict[BlockId, bytes] = {}
+        self.plain: dict[BlockId, bytes | memoryview] = {}
 
     def held_bytes(self) -> int:
         """Memory that they take when all are loaded."""

@@ -171,7 +171,7 @@ class Landing:
             happened = f"no space left for it: {format_bytes(needed)} are needed and {format_bytes(free)} are free"
             raise _permanent(self._to, happened, "Free space and repeat, or restore to another disk.")
 
-    def _write_block(self, file: FileEntry, ref: BlockRef, data: bytes) -> None:
+    def _write_block(self, file: FileEntry, ref: BlockRef, data: bytes | memoryview) -> None:
         descriptor = os.open(self._path(file), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             write_all(descriptor, data, ref.offset_bytes)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from bridgehead.host.direct import are_pages
 from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.vault.memory import Budget, working_bytes
@@ -17,6 +18,7 @@ from bridgehead.vault.snapshots import refs_of
 
 T = TypeVar("T")
 U = TypeVar("U")
+Data = bytes | memoryview
 
 UNDER_WAY: Final = 3
 """Memory for a block that is encoded or decoded, with its parts, in sizes of the block."""
@@ -36,7 +38,7 @@ class Kept:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._blocks: OrderedDict[BlockId, tuple[int, bytes]] = OrderedDict()
+        self._blocks: OrderedDict[BlockId, tuple[int, Data]] = OrderedDict()
         self._bytes = 0
         self._save = 0
         self._lock = threading.Lock()
@@ -46,14 +48,14 @@ class Kept:
         with self._lock:
             self._save += 1
 
-    def recall(self, block: BlockId) -> bytes | None:
+    def recall(self, block: BlockId) -> Data | None:
         """The bytes, when they are still here."""
         with self._lock:
             found = self._blocks.get(block)
             return found[1] if found is not None else None
 
-    def keep(self, block: BlockId, data: bytes | memoryview) -> None:
-        """Remember a copy, if there is room."""
+    def keep(self, block: BlockId, data: Data) -> None:
+        """Remember them, if there is room: a copy of what somebody else may write to."""
         with self._lock:
             known = self._blocks.pop(block, None)
             if known is not None:
@@ -66,7 +68,7 @@ class Kept:
                 del self._blocks[oldest]
                 self._bytes -= len(bytes_)
             if self._bytes + len(data) <= self._limit_bytes:
-                self._blocks[block] = (self._save, bytes(data))
+                self._blocks[block] = (self._save, data if are_pages(data) else bytes(data))
                 self._bytes += len(data)
 
     def drop(self, blocks: Iterable[BlockId]) -> None:
@@ -89,7 +91,7 @@ class Reader:
         self._kept = Kept(0) if kept is None else kept
         self._budget = budget
 
-    def each(self, items: Sequence[T], use: Callable[[T, bytes], None], *, ref_of: Callable[[T], BlockRef]) -> None:
+    def each(self, items: Sequence[T], use: Callable[[T, Data], None], *, ref_of: Callable[[T], BlockRef]) -> None:
         """Call ``use`` with every item and the plain, verified bytes of its block, from several threads, in an order that decodes no
         block twice and keeps no more than the memory budget allows. Raises Damaged, and what ``use`` raises."""
         budget = self._budget or Budget(working_bytes())
@@ -99,7 +101,7 @@ class Reader:
         plain = [[ref_of(each[0])] for each in wanted.values() if not ref_of(each[0]).stored]
         encoded = self.related([ref_of(each[0]) for each in wanted.values() if ref_of(each[0]).stored])
 
-        def use_all(ref: BlockRef, data: bytes) -> None:
+        def use_all(ref: BlockRef, data: Data) -> None:
             for item in wanted[ref.block]:
                 use(item, data)
 
@@ -111,15 +113,15 @@ class Reader:
         parallel(one, encoded, workers=1 if small else DECODERS)
         parallel(one, plain, workers=1 if small else WORKERS)
 
-    def many(self, refs: Sequence[BlockRef]) -> dict[BlockId, bytes]:
+    def many(self, refs: Sequence[BlockRef]) -> dict[BlockId, Data]:
         """The plain bytes of blocks that belong together. The caller holds a budget for them. Raises Damaged."""
-        found: dict[BlockId, bytes] = {}
+        found: dict[BlockId, Data] = {}
         self._decode(refs, lambda ref, data: found.update({ref.block: data}))
         return found
 
     def read(self, ref: BlockRef) -> bytes:
         """The plain bytes, verified. Raises Damaged, naming the object, file and tensors."""
-        return self.many([ref])[ref.block]
+        return bytes(self.many([ref])[ref.block])
 
     def parallel(self, work: Callable[[T], U], items: Sequence[T]) -> list[U]:
         """As ``objects.parallel``; with few workers when blocks have to be decoded, because each holds a chain."""
@@ -171,11 +173,11 @@ class Reader:
                     waiting += [(self._refs[base], False) for base in ref.bases if base not in done]
         return sorted(order, key=lambda ref: ref.generation)
 
-    def _decode(self, refs: Sequence[BlockRef], use: Callable[[BlockRef, bytes], object]) -> None:
+    def _decode(self, refs: Sequence[BlockRef], use: Callable[[BlockRef, Data], object]) -> None:
         wanted = {ref.block for ref in refs}
         order = self._reached(refs)
         uses = Counter(base for ref in order for base in ref.bases)
-        held: dict[BlockId, bytes] = {}
+        held: dict[BlockId, Data] = {}
         for ref in order:
             data = self._kept.recall(ref.block) or self._one(ref, held)
             for base in ref.bases:
@@ -187,7 +189,7 @@ class Reader:
             if ref.block in wanted:
                 use(ref, data)
 
-    def _one(self, ref: BlockRef, held: dict[BlockId, bytes]) -> bytes:
+    def _one(self, ref: BlockRef, held: dict[BlockId, Data]) -> bytes:
         if not ref.stored:
             return self._objects.read_block(ref.block, ref.size_bytes, owner=self._snapshot)
         from bridgehead.vault.codec import BadFrame, decode  # brings numpy, which plain vaults do without
@@ -201,7 +203,7 @@ class Reader:
                 fault = str(error)
         raise self._objects.not_decodable(ref, fault, owner=self._snapshot)
 
-    def _base(self, held: dict[BlockId, bytes], base: BlockId) -> bytes:
+    def _base(self, held: dict[BlockId, Data], base: BlockId) -> Data:
         """Held already, unless the record of another writer counts its generations in another way."""
         found = held.get(base)
         return self.read(self._refs[base]) if found is None else found

@@ -34,7 +34,7 @@ def load(objects: Objects, snapshot: Snapshot) -> dict[str, bytes]:
     """The files in memory; links and folders are not among them. Raises Damaged."""
     reader = Reader(objects, snapshot)
     files = [file for file in snapshot.files if file.is_file]
-    fetched: dict[BlockId, bytes] = {}
+    fetched: dict[BlockId, bytes | memoryview] = {}
     reader.each([ref for file in files for ref in file.blocks], lambda ref, data: fetched.update({ref.block: data}), ref_of=lambda ref: ref)
     loaded = {
         file.path: b"".join([bytes(place.size_bytes) if isinstance(place, Hole) else fetched[place.block] for place in places_of(file)])

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from bridgehead.host.direct import read_at
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.model.snapshot import EntryKind
 from bridgehead.vault.paths import recorded
@@ -104,17 +105,15 @@ class DiskSource:
         self._dense = found.st_blocks * 512 >= found.st_size
         self._identity = _identity(found)
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes | memoryview:
         """See Source. Raises BridgeheadError when the file is shorter than it was."""
+        wanted = max(min(size, self.size_bytes - offset), 0)
         try:
             descriptor = os.open(self._full_path, self._flags)
             try:
-                data = os.pread(descriptor, size, offset)
-                while len(data) < min(size, self.size_bytes - offset):
-                    more = os.pread(descriptor, size - len(data), offset + len(data))
-                    if not more:
-                        raise self._changed("it became shorter")
-                    data += more
+                data = read_at(descriptor, wanted, offset)
+                if len(data) < wanted:
+                    raise self._changed("it became shorter")
             finally:
                 os.close(descriptor)
         except FileNotFoundError as error:
