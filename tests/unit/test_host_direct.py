@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import mmap
 import os
 from pathlib import Path
 
 import pytest
 
 from bridgehead.host import direct
-from bridgehead.host.direct import are_pages, pages, read_at, write_all
+from bridgehead.host.direct import read_at, write_all
+from bridgehead.host.pages import are_pages, pages
 
 MIB = 1 << 20
 
@@ -89,17 +89,6 @@ def test_V30_memory_of_whole_pages_is_written_without_a_copy(tmp_path: Path, mon
     assert bool(copied) == bool(offset % 4096), "copied only where memory and file do not begin alike"
 
 
-def test_pages_are_zero_and_of_the_size_that_was_asked_for() -> None:
-    memory = pages(100_003)
-    assert bytes(memory) == bytes(100_003)
-    memory[99_999:100_003] = b"abcd"
-
-
-def test_memory_that_is_not_there_is_told_as_such() -> None:
-    with pytest.raises(MemoryError):
-        pages(1 << 62)
-
-
 @pytest.mark.parametrize("offset", [0, 1, 4097])
 @pytest.mark.parametrize("size", [0, 100, 256 << 10, 3 * MIB + 5])
 def test_same_bytes_are_read_from_any_place(tmp_path: Path, offset: int, size: int) -> None:
@@ -129,9 +118,3 @@ def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert read_at(descriptor, size, 0) == data[:size]
     finally:
         os.close(descriptor)
-
-
-def test_memory_of_others_is_told_from_own_pages() -> None:
-    assert are_pages(pages(5 * MIB)[7:99].toreadonly())
-    others = [b"x", memoryview(b"x"), memoryview(bytearray(9)), memoryview(mmap.mmap(-1, 4096))]
-    assert not any(are_pages(data) for data in others)

@@ -6,13 +6,14 @@ such pages push out what is read. Where the file system cannot do it, the same b
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import mmap
 import os
 import threading
 from typing import Final
+
+from bridgehead.host.pages import pages
 
 _DIRECT: Final = getattr(os, "O_DIRECT", 0)
 _PAGE_BYTES: Final = 4096
@@ -22,36 +23,8 @@ _MIN_BYTES: Final = 256 << 10
 _PIECE_BYTES: Final = 4 << 20
 _CANNOT: Final = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 
-_HUGE_BYTES: Final = 2 << 20
-"""Huge pages are given to a mapping that begins and ends with one."""
-
 _mine = threading.local()
 """One aligned buffer per thread."""
-
-
-class _Pages(mmap.mmap):
-    """Memory that was got here, and that nobody else has."""
-
-
-def pages(size_bytes: int) -> memoryview:
-    """Fresh memory that begins with a page, so that it can be written from without a copy; in huge pages where the system has them and at
-    most an eighth is lost to them: they are several times quicker to get. Raises MemoryError."""
-    if not hasattr(mmap, "MAP_PRIVATE"):
-        return memoryview(bytearray(size_bytes))
-    lost = -size_bytes % _HUGE_BYTES
-    try:
-        memory = _Pages(-1, size_bytes + (lost if lost <= size_bytes // 8 else 0), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise MemoryError(f"no {size_bytes} bytes of memory") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return memoryview(memory)[:size_bytes]
-
-
-def are_pages(data: bytes | memoryview) -> bool:
-    """Whether these bytes lie in what ``pages`` gave."""
-    return isinstance(data, memoryview) and isinstance(data.obj, _Pages)
 
 
 def read_at(descriptor: int, size_bytes: int, offset: int) -> bytes | memoryview:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.host.direct import pages
+from bridgehead.host.pages import pages
 from bridgehead.kernel.hashing import block_hash, stream_hash
 from bridgehead.kernel.ids import BlockId, PackId
 from bridgehead.vault.layout import pack_key

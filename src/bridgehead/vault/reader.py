@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from bridgehead.host.direct import are_pages
+from bridgehead.host.pages import are_pages
 from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.vault.memory import Budget, working_bytes

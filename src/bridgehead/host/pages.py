@@ -1,0 +1,67 @@
+"""Pages: memory for large pieces, in whole pages, used again when nobody looks at it any more.
+
+Memory that the system has to clear first costs as much as hashing what comes into it, and small pages cost more than that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import weakref
+from typing import Any, Final
+
+MAX_FREE_BYTES: Final = 96 << 20
+"""So much waits to be used again, at most."""
+_HUGE_BYTES: Final = 2 << 20
+"""Huge pages are given to a mapping that begins and ends with one."""
+
+_free: Final[dict[int, list[mmap.mmap]]] = {}
+"""By size. Without a lock: a list is appended to and popped in one step, and memory may be let go in the middle of anything."""
+_kinds: Final[dict[int, Any]] = {}
+
+
+def pages(size_bytes: int) -> memoryview:
+    """Memory with anything in it, which begins with a page, so that it can be written from without a copy; in huge pages where the system
+    has them and at most an eighth is lost to them. It is good as long as a view of it is held. Raises MemoryError."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return memoryview(bytearray(size_bytes))
+    lost = -size_bytes % _HUGE_BYTES
+    length = max(size_bytes + (lost if lost <= size_bytes // 8 else 0), 1)
+    try:
+        memory = _free[length].pop()
+    except (KeyError, IndexError):
+        memory = _fresh(length)
+    # Views hold what they are of, and this is told when the last of them is gone; an mmap cannot tell it.
+    room = _kind(length).from_buffer(memory)
+    weakref.finalize(room, _let_go, memory).atexit = False
+    return memoryview(room).cast("B")[:size_bytes]
+
+
+def are_pages(data: bytes | memoryview) -> bool:
+    """Whether these bytes lie in what ``pages`` gave: nobody else writes to them."""
+    return isinstance(data, memoryview) and type(data.obj) in _kinds.values()
+
+
+def _fresh(length: int) -> mmap.mmap:
+    try:
+        memory = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"no {length} bytes of memory") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def _let_go(memory: mmap.mmap) -> None:
+    if sum(length * len(same) for length, same in list(_free.items())) + len(memory) <= MAX_FREE_BYTES:
+        _free.setdefault(len(memory), []).append(memory)
+
+
+def _kind(length: int) -> Any:
+    """A type of its own for each size, so that views of it are known among all others."""
+    if length not in _kinds:
+        import ctypes  # commands that handle nothing large do without it
+
+        _kinds.setdefault(length, type("Pages", (ctypes.c_ubyte * length,), {}))
+    return _kinds[length]
