@@ -40,7 +40,7 @@ if [ "$(cat .venv/made-for 2>/dev/null || true)" != "$place" ]; then
     printf '%s\n' "$place" >.venv/made-for
 fi
 
-wanted="$(cksum <pyproject.toml) $(cksum <constraints.txt) ${PINS:-pinned}"
+wanted="$(cat pyproject.toml constraints.txt setup.py src/bridgehead/vault/codec/_kernels.c | cksum) ${PINS:-pinned}"
 if [ "$(cat "$stamp" 2>/dev/null || true)" = "$wanted" ]; then
     exit 0
 fi

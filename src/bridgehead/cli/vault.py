@@ -70,6 +70,7 @@ def save(
     capturer = capture.capturer(vaults.folder_of(vault), *paths) if capture else None
     with Progress(f"saving step {step}") as progress:
         place = vaults.open_vault(vault, moved=progress.moved)
+        place.saves_again = False
         gathered, sources = vaults.gather(paths, place=vault)
         files, notes = with_context(gathered, sources, notes, capturer)
         progress.total_bytes = sum(source.size_bytes for source in sources)

@@ -13,11 +13,9 @@ import os
 import threading
 from typing import Final
 
-from bridgehead.host.pages import pages
+from bridgehead.host.pages import PAGE_BYTES, pages
 
 _DIRECT: Final = getattr(os, "O_DIRECT", 0)
-_PAGE_BYTES: Final = 4096
-"""Places and sizes of direct writes are multiples of it: no disk in use has larger blocks."""
 _MIN_BYTES: Final = 256 << 10
 """Less is quicker through the cache, where the system puts neighbours together."""
 _PIECE_BYTES: Final = 4 << 20
@@ -43,8 +41,8 @@ def read_at(descriptor: int, size_bytes: int, offset: int) -> bytes | memoryview
 def write_all(descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> None:
     """Write all of ``data`` at ``offset``. Durable no sooner than with plain writes: fsync says when. Raises OSError."""
     view = memoryview(data).cast("B")
-    begin = min(-offset % _PAGE_BYTES, len(view))
-    end = begin + (len(view) - begin) // _PAGE_BYTES * _PAGE_BYTES
+    begin = min(-offset % PAGE_BYTES, len(view))
+    end = begin + (len(view) - begin) // PAGE_BYTES * PAGE_BYTES
     if _DIRECT and end - begin >= _MIN_BYTES:
         done = begin + _past_cache(descriptor, view[begin:end], offset + begin)
         _plain(descriptor, view[:begin], offset)
@@ -77,7 +75,7 @@ def _begins_page(piece: memoryview) -> bool:
         return False
     import ctypes  # commands that write nothing large do without it
 
-    return ctypes.addressof(ctypes.c_char.from_buffer(piece)) % _PAGE_BYTES == 0
+    return ctypes.addressof(ctypes.c_char.from_buffer(piece)) % PAGE_BYTES == 0
 
 
 def _aligned(piece: memoryview) -> memoryview:

@@ -10,8 +10,10 @@ import mmap
 import weakref
 from typing import Any, Final
 
-MAX_FREE_BYTES: Final = 96 << 20
+MAX_FREE_BYTES: Final = 64 << 20
 """So much waits to be used again, at most."""
+PAGE_BYTES: Final = 4096
+"""Places and sizes of direct writes are multiples of it, too: no disk in use has larger blocks."""
 _HUGE_BYTES: Final = 2 << 20
 """Huge pages are given to a mapping that begins and ends with one."""
 
@@ -26,7 +28,7 @@ def pages(size_bytes: int) -> memoryview:
     if not hasattr(mmap, "MAP_PRIVATE"):
         return memoryview(bytearray(size_bytes))
     lost = -size_bytes % _HUGE_BYTES
-    length = max(size_bytes + (lost if lost <= size_bytes // 8 else 0), 1)
+    length = max(size_bytes + (lost if lost <= size_bytes // 8 else -size_bytes % PAGE_BYTES), PAGE_BYTES)
     try:
         memory = _free[length].pop()
     except (KeyError, IndexError):

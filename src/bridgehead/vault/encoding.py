@@ -63,13 +63,13 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Encoder:
-    """Encodes saves of one vault; keeps plain bytes from one save to the next."""
+    """Encodes saves of one vault. With ``keep`` it keeps plain bytes from one save to the next."""
 
-    def __init__(self, objects: Objects, catalog: Catalog) -> None:
+    def __init__(self, objects: Objects, catalog: Catalog, *, keep: bool) -> None:
         self._objects = objects
         self._catalog = catalog
         working = working_bytes()
-        kept = max(int(working * KEPT_SHARE), working - ENCODERS * FAMILY_BYTES)
+        kept = max(int(working * KEPT_SHARE), working - ENCODERS * FAMILY_BYTES) if keep else 0
         self._kept = Kept(kept)
         self._budget = Budget(working - kept)
 

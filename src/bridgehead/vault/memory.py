@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Final
 
+from bridgehead.host.pages import MAX_FREE_BYTES
 from bridgehead.kernel.errors import BridgeheadError, ErrorCode
 from bridgehead.kernel.quantity import parse_bytes
 
@@ -20,6 +21,8 @@ PROCESS_BYTES: Final = 80 << 20
 """Interpreter, libraries, index and records."""
 PACKS_BYTES: Final = 112 << 20
 """An open pack and two that are being written, of 32 MiB and one block."""
+FREE_BYTES: Final = MAX_FREE_BYTES // 2
+"""What was let go and waits to be used again; the other half is in what is counted for threads that wait."""
 
 
 class Budget:
@@ -71,4 +74,4 @@ def keep_freed_pages() -> None:
 def working_bytes() -> int:
     """What blocks may take of it: for a save, together with the plain bytes that it keeps for the next one."""
     keep_freed_pages()
-    return memory_bytes() - PROCESS_BYTES - PACKS_BYTES
+    return memory_bytes() - PROCESS_BYTES - PACKS_BYTES - FREE_BYTES

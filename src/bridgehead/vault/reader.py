@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from bridgehead.host.pages import are_pages
+from bridgehead.host.pages import PAGE_BYTES, are_pages
 from bridgehead.kernel.ids import BlockId
 from bridgehead.model.snapshot import BlockRef, Snapshot
 from bridgehead.vault.memory import Budget, working_bytes
@@ -179,7 +179,7 @@ class Reader:
         uses = Counter(base for ref in order for base in ref.bases)
         held: dict[BlockId, Data] = {}
         for ref in order:
-            data = self._kept.recall(ref.block) or self._one(ref, held)
+            data = self._kept.recall(ref.block) or self._one(ref, held, verify=ref.block in wanted)
             for base in ref.bases:
                 uses[base] -= 1
                 if not uses[base]:
@@ -189,16 +189,20 @@ class Reader:
             if ref.block in wanted:
                 use(ref, data)
 
-    def _one(self, ref: BlockRef, held: dict[BlockId, Data]) -> bytes:
+    def _one(self, ref: BlockRef, held: dict[BlockId, Data], *, verify: bool) -> Data:
+        """What is only a base need not be verified: what is made of it is."""
         if not ref.stored:
             return self._objects.read_block(ref.block, ref.size_bytes, owner=self._snapshot)
         from bridgehead.vault.codec import BadFrame, decode  # brings numpy, which plain vaults do without
 
-        # The hash of the plain bytes tells everything; that of the object only says, when it is needed, what is to blame.
-        for fetch in (self._objects.fetch_block, partial(self._objects.read_block, size_bytes=ref.stored_bytes)):
-            data = fetch(ref.stored, owner=self._snapshot)
+        # The hash of the plain bytes tells everything; those of object and bases only say, when it is needed, what is to blame.
+        for read, base_of in (
+            (self._objects.fetch_block, partial(self._base, held)),
+            (partial(self._objects.read_block, size_bytes=ref.stored_bytes), lambda base: self.read(self._refs[base])),
+        ):
+            data, skew = read(ref.stored, owner=self._snapshot), ref.offset_bytes % PAGE_BYTES
             try:
-                return decode(data, size_bytes=ref.size_bytes, block=ref.block, fetch=partial(self._base, held))
+                return decode(data, size_bytes=ref.size_bytes, block=ref.block, fetch=base_of, skew=skew, verify=verify)
             except (BadFrame, KeyError) as error:
                 fault = str(error)
         raise self._objects.not_decodable(ref, fault, owner=self._snapshot)

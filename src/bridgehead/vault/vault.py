@@ -59,6 +59,8 @@ class Vault:
         self.ring = ring
         self.signer: Signer | None = None
         """When it is set, each save is signed with it; see ``crypt.signing``."""
+        self.saves_again = True
+        """Whether the first save keeps plain bytes in memory for the next one: whoever saves once says no before it."""
         self._objects = _objects(blobs, file, ring)
         self._fences = Fences(self._objects)
         self._catalog = Catalog(self._objects, self._fences)
@@ -71,7 +73,7 @@ class Vault:
             return None
         from bridgehead.vault.encoding import Encoder
 
-        return Encoder(self._objects, self._catalog)
+        return Encoder(self._objects, self._catalog, keep=self.saves_again)
 
     @classmethod
     def init(

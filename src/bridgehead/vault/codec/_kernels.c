@@ -235,14 +235,14 @@ static PyObject *to_planes(PyObject *self, PyObject *arguments) {
 
 static PyObject *from_planes(PyObject *self, PyObject *arguments) {
     Task task = {0};
-    Py_buffer held[MAX_BASES], runs[MAX_WIDTH], tail;
-    PyObject *planes, *bases, *forms, *parameters, *result = NULL;
+    Py_buffer held[MAX_BASES], runs[MAX_WIDTH], to;
+    PyObject *planes, *bases, *forms, *parameters;
     const uint8_t *views[MAX_WIDTH];
     Py_ssize_t elements;
-    int count = 0, got = 0, width;
+    int count = 0, got = 0, width, good = 0;
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "O!niiO!O!O!y*", &PyTuple_Type, &planes, &elements, &task.form, &task.predictor, &PyTuple_Type, &bases,
-                          &PyTuple_Type, &forms, &PyTuple_Type, &parameters, &tail))
+    if (!PyArg_ParseTuple(arguments, "O!niiO!O!O!w*", &PyTuple_Type, &planes, &elements, &task.form, &task.predictor, &PyTuple_Type, &bases,
+                          &PyTuple_Type, &forms, &PyTuple_Type, &parameters, &to))
         return NULL;
     task.count = (size_t)elements;
     if (elements < 0 || elements > PY_SSIZE_T_MAX / 16) {
@@ -254,30 +254,31 @@ static PyObject *from_planes(PyObject *self, PyObject *arguments) {
             views[got] = runs[got].buf;
             if (runs[got++].len != elements) PyErr_SetString(PyExc_ValueError, "a plane has another size than the elements");
         }
-        if (!PyErr_Occurred()) result = PyBytes_FromStringAndSize(NULL, elements * width + tail.len);
-        if (result) {
-            uint8_t *to = (uint8_t *)PyBytes_AsString(result);
+        if (!PyErr_Occurred() && to.len != elements * width)
+            PyErr_SetString(PyExc_ValueError, "the elements have another size than the planes");
+        if (!PyErr_Occurred()) {
             Py_BEGIN_ALLOW_THREADS
             switch (width) {
-            case 1: from_planes8(&task, views, to); break;
-            case 2: from_planes16(&task, views, to); break;
-            case 4: from_planes32(&task, views, to); break;
-            default: from_planes64(&task, views, to);
+            case 1: from_planes8(&task, views, to.buf); break;
+            case 2: from_planes16(&task, views, to.buf); break;
+            case 4: from_planes32(&task, views, to.buf); break;
+            default: from_planes64(&task, views, to.buf);
             }
-            memcpy(to + elements * width, tail.buf, tail.len);
             Py_END_ALLOW_THREADS
+            good = 1;
         }
     }
     release(runs, got);
     release(held, count);
-    PyBuffer_Release(&tail);
-    return result;
+    PyBuffer_Release(&to);
+    if (!good) return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef METHODS[] = {
     {"to_planes", to_planes, METH_VARARGS, "to_planes(data, form, predictor, bases, forms, parameters, out): see kernels.py."},
     {"from_planes", from_planes, METH_VARARGS,
-     "from_planes(planes, count, form, predictor, bases, forms, parameters, tail) -> bytes: see kernels.py."},
+     "from_planes(planes, count, form, predictor, bases, forms, parameters, out): see kernels.py."},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot SLOTS[] = {{0, NULL}};

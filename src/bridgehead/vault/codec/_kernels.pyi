@@ -18,6 +18,6 @@ def from_planes(
     bases: tuple[Buffer, ...],
     forms: tuple[int, ...],
     parameters: tuple[float, ...],
-    tail: Buffer,
+    out: Buffer,
     /,
-) -> bytes: ...
+) -> None: ...

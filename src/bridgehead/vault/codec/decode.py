@@ -15,9 +15,16 @@ Fetch = Callable[[BlockId], bytes | memoryview]
 """The plain bytes of a base."""
 
 
-def decode(data: bytes | memoryview, *, size_bytes: int, fetch: Fetch, block: BlockId | None = None) -> bytes:
-    """The plain bytes. ``size_bytes`` is what the caller expects: a frame that promises another size is refused before it costs memory.
-    ``block`` is the hash that they must have, when the caller knows it.
+def decode(
+    data: bytes | memoryview, *, size_bytes: int, fetch: Fetch, block: BlockId | None = None, skew: int = 0, verify: bool = True
+) -> bytes | memoryview:
+    """The plain bytes.
+
+    Args:
+        size_bytes: what the caller expects: a frame that promises another size is refused before it costs memory.
+        block: the hash that they must have, when the caller knows it.
+        skew: where they will be put behind the begin of a page of a file: what is large then lies alike in memory, to be written as it is.
+        verify: no when nobody gets these bytes but a block that is made of them, and verified.
 
     Raises:
         BadFrame: damaged, of another size, or its bases are not those that it was made with.
@@ -29,24 +36,24 @@ def decode(data: bytes | memoryview, *, size_bytes: int, fetch: Fetch, block: Bl
     if block not in (None, frame.block):
         raise BadFrame(f"it holds block {frame.block}")
     try:
-        plain = _plain(frame, fetch)
+        plain = _plain(frame, fetch, skew)
     except BadFrame:
         raise
     except ValueError as error:
         raise BadFrame(str(error)) from error
-    if block_hash(plain) != frame.block:
+    if verify and block_hash(plain) != frame.block:
         raise BadFrame("its plain bytes do not match their hash" + _why(frame))
     return plain
 
 
-def _plain(frame: Frame, fetch: Fetch) -> bytes:
+def _plain(frame: Frame, fetch: Fetch, skew: int) -> bytes | memoryview:
     if frame.codec in (Codec.RAW, Codec.ZSTD):
-        return bytes(unpack(frame.runs[0], frame.size_bytes))
+        return unpack(frame.runs[0], frame.size_bytes)
     planes = [unpack(run, frame.count) for run in frame.runs]
     prediction = None
     if frame.predictor is not None:
         prediction = Prediction(frame.predictor, tuple((fetch(base.block), base.form) for base in frame.bases), frame.parameters)
-    return from_planes(planes, frame.count, frame.form, prediction, tail=frame.tail)
+    return from_planes(planes, frame.count, frame.form, prediction, tail=frame.tail, skew=skew)
 
 
 def _why(frame: Frame) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from bridgehead.host.pages import pages
 from bridgehead.vault.codec.forms import Bits, Form, elements, ordered, rotate, unordered, unrotate, unzigzag, zigzag
 from bridgehead.vault.codec.planes import ByteArray, gather, scatter
 from bridgehead.vault.codec.predict import CHUNK, Predictor, predict
@@ -50,17 +51,33 @@ def to_planes(data: Data, form: Form, prediction: Prediction | None = None, *, w
 
 
 def from_planes(
-    planes: Sequence[Data], count: int, form: Form, prediction: Prediction | None = None, *, tail: bytes = b"", with_numpy: bool = False
-) -> bytes:
-    """The inverse, with ``tail`` at the end. Raises ValueError when a plane or a base has not ``count`` elements."""
+    planes: Sequence[Data],
+    count: int,
+    form: Form,
+    prediction: Prediction | None = None,
+    *,
+    tail: bytes = b"",
+    skew: int = 0,
+    with_numpy: bool = False,
+) -> memoryview:
+    """The inverse, with ``tail`` at the end, in memory of its own; what is large begins ``skew`` bytes behind the begin of a page.
+
+    Raises ValueError when a plane or a base has not ``count`` elements."""
     for base, of in prediction.bases if prediction else ():
         if len(base) // of.width != count:
             raise ValueError(f"a base has {len(base) // of.width} elements instead of {count}")
+    end = count * form.width
+    result = pages(skew + end + len(tail))[skew:] if end >= _MIN_PAGES_BYTES else memoryview(bytearray(end + len(tail)))
+    result[end:] = tail
     if with_numpy or not _is_compiled(form, prediction):
-        return _from_planes_with_numpy([np.frombuffer(plane, np.uint8) for plane in planes], count, form, prediction).tobytes() + tail
-    return compiled.from_planes(tuple(planes), count, form, *_arguments(prediction), tail)
+        result[:end] = _from_planes_with_numpy([np.frombuffer(plane, np.uint8) for plane in planes], count, form, prediction).tobytes()
+    else:
+        compiled.from_planes(tuple(planes), count, form, *_arguments(prediction), result[:end])
+    return result
 
 
+_MIN_PAGES_BYTES: Final = 256 << 10
+"""Smaller results are not worth pages."""
 _mine = threading.local()
 _ROOM_BYTES: Final = 16 << 20
 
