@@ -92,3 +92,12 @@ def test_tensors_of_one_name_are_predicted_within_their_rank(paths: dict[int, tu
     assert all(family.predicts(index) for index in range(9))
     for rank in range(3):
         assert Guess(Predictor.ADAM, ((rank, True), (rank + 3, False), (rank + 6, False))) in list(family.guesses(rank))
+
+
+def test_files_of_layers_whose_tensors_have_one_name_are_families_of_their_own() -> None:
+    """Each is encoded by another thread, and kept for the next save."""
+    slots = [Slot(f"layer-{number}.safetensors", "weight", (8, 8), Form.FLOAT32, 0, 256) for number in range(40)]
+    family = Family(slots)
+    assert family.members() == [[number] for number in range(40)]
+    assert all(family.predicts(number) for number in range(40))
+    assert list(family.guesses(7)) == [Guess(Predictor.PREVIOUS, ((7, True),))]

@@ -151,8 +151,11 @@ def _by_rank(slots: Sequence[Slot], same: list[int]) -> list[list[int]]:
 
     Ranks have folders, files, or numbers in their names; of these the one counts that puts the most slots beside one of another role.
     """
-    if len({slots[index].role for index in same}) == len(same):
+    roles = {slots[index].role for index in same}
+    if len(roles) == len(same):
         return [same]
+    if len(roles) == 1:
+        return [[index] for index in same]  # nothing predicts another of its role: files of layers whose tensors have one name
     best, most = [same], 0
     for of_path in (posixpath.dirname, str, _numbers):
         groups: dict[object, list[int]] = {}
