@@ -210,7 +210,7 @@ class Bench:
             "restore, on disk MB/s",
             "stored share",
         )
-        root = self._ranks(root / "scratch")
+        root = self.ranks_of(root / "scratch")
         base = root / "base"
         bases = {tool.name: self._with_base(tool, base, "speed") for tool in self.tools}
         for apart in self.options.distances:
@@ -231,7 +231,7 @@ class Bench:
             shutil.rmtree(repository)
         return str(table)
 
-    def _ranks(self, series: Path) -> Path:
+    def ranks_of(self, series: Path) -> Path:
         """The series at several times its size, as ranks write it: the elements of each tensor in another order for each rank, the same in
         all steps, so that steps differ as they do and no two ranks have common bytes."""
         import numpy as np
