@@ -21,6 +21,8 @@ from bridgehead.kernel.ids import Epoch, SiteId, WorkloadId
 if TYPE_CHECKING:
     from bridgehead.vault import Vault
 
+# numpy is not here yet: its BLAS starts a thread for each processor, which wait busily, in the way of those that save.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 app = App(
     name="vault",
     help="Keep checkpoints, verified and deduplicated, and bring them back.",
@@ -30,11 +32,6 @@ app = App(
 
 WorkloadOption = Annotated[str | None, Parameter(help="Only this workload.")]
 STDOUT = "-"
-
-
-def _one_blas_thread() -> None:
-    """Before numpy comes: its BLAS starts a thread for each processor, which wait busily, in the way of the threads that save."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @app.command
@@ -62,7 +59,6 @@ def save(
         site: where it is saved; default the name of this machine.
         context: what to note with it, such as loss=1.25 commit=4f2a91c.
     """
-    _one_blas_thread()
     from bridgehead.app import vault_alarms, vaults
     from bridgehead.cli.vault_display import Progress, entries, size
     from bridgehead.cli.vault_saving import notes_of, saved_document, verdict, with_context
@@ -168,7 +164,6 @@ def restore(
         shard: only share I/N, beside those of others; all is there when the folder .bridgehead-restore in it is gone.
         sync: wait until all of it is on the disk; without, a power cut soon after may cost it.
     """
-    _one_blas_thread()
     from bridgehead.app import vault_contents, vault_names, vaults
     from bridgehead.cli.vault_display import Progress, entries, size, to_stdout
     from bridgehead.vault.context import own_paths
