@@ -1,5 +1,10 @@
 """The codec on states of real optimizers: what is predicted, from what, and how well (design section 5; rules VS1)."""
 
+import ctypes
+import ctypes.util
+import platform
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -179,3 +184,27 @@ def test_what_was_found_for_one_block_serves_the_next_one_and_is_refused_where_i
     noise = np.random.default_rng(1).bytes(len(w1.data))
     assert encode_alike(noise, form=w1.form, hint=Hint(None, (), planes.share)) is None
     assert encode_alike(b"", form=w1.form, hint=Hint(None, (), planes.share)) is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the test knows the control word of x86-64 only")
+@pytest.mark.parametrize("bits", [0x8000, 0x0040, 0x8040, 0x4000, 0x2000], ids=["flush", "denormals-are-zero", "both", "up", "down"])
+def test_a_thread_whose_processor_is_in_another_mode_is_known_and_only_that_one(bits: int) -> None:
+    """As after torch.set_flush_denormal or fesetround, between any two blocks."""
+    libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
+
+    def switch(on: bool) -> None:
+        environment = ctypes.create_string_buffer(32)
+        libm.fegetenv(environment)
+        word = int.from_bytes(environment[28:32], "little")
+        environment[28:32] = (word | bits if on else word & ~bits).to_bytes(4, "little")
+        libm.fesetenv(environment)
+
+    def asked(on: bool) -> bool:
+        switch(on)
+        return exact()
+
+    assert exact()
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(asked, True).result() is False
+        assert exact()
+        assert other.submit(asked, False).result() is True
