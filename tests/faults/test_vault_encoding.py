@@ -1,6 +1,8 @@
 """Vaults that encode: chains of a training run, their bounds, their copies, and damage anywhere in them (V22, V30, V31, R6)."""
 
 import mmap
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import msgspec
@@ -9,10 +11,11 @@ import pytest
 from safetensors.numpy import save as to_safetensors
 
 from bridgehead.drivers.localfs import LocalBlobs, LocalBlobsOptions
-from bridgehead.kernel.errors import Permanent
+from bridgehead.kernel.errors import Permanent, Transient
 from bridgehead.kernel.hashing import block_hash
 from bridgehead.kernel.ids import Epoch, RunId, SiteId, StepId, WorkloadId
 from bridgehead.model.stamp import Stamp
+from bridgehead.testing.faulty_blobs import FaultyBlobs
 from bridgehead.testing.vault_damage import flip_in_block, pack_file
 from bridgehead.vault import Damaged, SiteVaults, Vault, encoding
 from bridgehead.vault.encoding import MAX_GENERATION
@@ -118,6 +121,30 @@ def test_a_tensor_whose_rows_differ_is_searched_again_on_the_way(tmp_path, monke
         result = vault.save({"s.safetensors": to_safetensors({"exp_avg.emb": values})}, workload=TRAIN, step=step, epoch=Epoch(0), site=A)
     assert result.stored_bytes < 0.3 * result.raw_bytes, "of 32 blocks only those before the second search, the eighth, are stored whole"
     assert reopened(tmp_path / "a").load(result.id) == {"s.safetensors": to_safetensors({"exp_avg.emb": after})}
+
+
+def test_a_store_that_fails_while_another_thread_waits_for_the_same_block_ends_the_save(tmp_path) -> None:
+    """Equal blocks are stored once: who waits for the other one hears that it failed."""
+    random = np.random.default_rng(7)
+
+    def files(*values: np.ndarray) -> dict[str, bytes]:
+        return {f"{n}.safetensors": to_safetensors({f"w.{n}": value}) for n, value in enumerate(values)}
+
+    one, two, new = (random.standard_normal(1 << 19).astype(F) for _ in range(3))
+    make(tmp_path / "a").save(files(one, two), workload=TRAIN, step=0, epoch=Epoch(0), site=A)
+
+    class Failing(FaultyBlobs):
+        def get_range(self, key: str, offset_bytes: int, size_bytes: int) -> bytes:
+            if key.startswith("data/"):
+                time.sleep(0.3)  # the other thread has read its block, and waits
+                raise Transient("gone (planned)", tried="read a value", subject=key)
+            return super().get_range(key, offset_bytes, size_bytes)
+
+    vault = Vault.open(Failing(LocalBlobs(LocalBlobsOptions(str(tmp_path / "a")))))
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(vault.save, files(new, new), workload=TRAIN, step=1, epoch=Epoch(0), site=A)
+        with pytest.raises(Transient):
+            saving.result(timeout=30)
 
 
 @pytest.mark.parametrize("room", [bytearray, partial(mmap.mmap, -1)])

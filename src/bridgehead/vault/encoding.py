@@ -179,10 +179,10 @@ class _Save:
                 held[index] = _Held(block, data)
                 mine, waiting = self._claim(block)
                 if waiting is None:
-                    if not foreseen and block not in self._known:
-                        earlier.load(chain.from_iterable(self._foreseen(each) for each in members))
-                        foreseen = True
                     try:
+                        if not foreseen and block not in self._known:
+                            earlier.load(chain.from_iterable(self._foreseen(each) for each in members))
+                            foreseen = True
                         mine.set_result(self._store(index, held, earlier))
                     except BaseException as error:
                         mine.set_exception(error)
