@@ -74,6 +74,15 @@ def test_what_waits_is_bounded() -> None:
     assert sum(size * len(same) for size, same in host_pages._free.items()) == MAX_FREE_BYTES
 
 
+def test_pieces_of_any_size_share_few_lengths() -> None:
+    draw = random.Random(3)
+    sizes = [draw.randrange(256 << 10, 9 * MIB) for _ in range(2000)] + [4 * MIB, 4 * MIB + 4095, 40 * MIB]
+    lengths = {size: host_pages._length(size) for size in sizes}
+    assert all(size <= length <= size + size // 8 + 4096 and length % 4096 == 0 for size, length in lengths.items())
+    assert lengths[4 * MIB] == 4 * MIB
+    assert len(set(lengths.values())) < 60
+
+
 def test_memory_that_is_not_there_is_told_as_such() -> None:
     for size in (1 << 62, 1 << 70):
         with pytest.raises(MemoryError):

@@ -24,11 +24,10 @@ _kinds: Final[dict[int, Any]] = {}
 
 def pages(size_bytes: int) -> memoryview:
     """Memory with anything in it, which begins with a page, so that it can be written from without a copy; in huge pages where the system
-    has them and at most an eighth is lost to them. It is good as long as a view of it is held. Raises MemoryError."""
+    has them. It is good as long as a view of it is held. Raises MemoryError."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return memoryview(bytearray(size_bytes))
-    lost = -size_bytes % _HUGE_BYTES
-    length = max(size_bytes + (lost if lost <= size_bytes // 8 else -size_bytes % PAGE_BYTES), PAGE_BYTES)
+    length = _length(size_bytes)
     try:
         memory = _free[length].pop()
     except (KeyError, IndexError):
@@ -42,6 +41,15 @@ def pages(size_bytes: int) -> memoryview:
 def are_pages(data: bytes | memoryview) -> bool:
     """Whether these bytes lie in what ``pages`` gave: nobody else writes to them."""
     return isinstance(data, memoryview) and type(data.obj) in _kinds.values()
+
+
+def _length(size_bytes: int) -> int:
+    """What is got for it: few different lengths, at most an eighth longer, so that what waits fits the next one. What is not written to
+    takes no memory."""
+    step = max(1 << max(size_bytes.bit_length() - 4, 0), PAGE_BYTES)
+    length = max(size_bytes + -size_bytes % step, PAGE_BYTES)
+    lost = -length % _HUGE_BYTES
+    return length + lost if length + lost - size_bytes <= size_bytes // 8 else length
 
 
 def _fresh(length: int) -> mmap.mmap:
