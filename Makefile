@@ -22,7 +22,7 @@ demo: installed-demo
 
 test: installed-test
 	@tools/servers.sh
-	@.venv/bin/python -m pytest -n 2 --dist worksteal -m "not demo" $(ARGS)
+	@.venv/bin/python -m pytest -n 3 --dist worksteal -m "not demo" $(ARGS)
 	@.venv/bin/python -m pytest -m demo tests/e2e tests/lab  # one at a time: they measure time
 
 check: installed-test
