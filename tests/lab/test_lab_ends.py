@@ -51,13 +51,13 @@ def test_of_two_ups_at_once_one_is_refused_and_names_the_other(short: Path, brid
         for _ in range(2)
     )
     outputs = [process.communicate(timeout=100)[0] for process in (first, second)]
+    lab_id = ids(folder)
+    bridgehead("lab", "down", "--dir", folder)
+    assert leftovers(lab_id) == []
     codes = [process.returncode for process in (first, second)]
     assert sorted(codes) in ([0, 2], [0, 4]), outputs
     winner, loser = (first, outputs[1]) if codes[0] == 0 else (second, outputs[0])
     assert str(winner.pid) in loser
-    lab_id = ids(folder)
-    bridgehead("lab", "down", "--dir", folder)
-    assert leftovers(lab_id) == []
 
 
 def test_what_is_missing_is_said_with_the_command_that_brings_it(short: Path, bridgehead, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,8 @@ HUB: Final = "hub"
 CONTROLLER: Final = "controller"
 """This machine outside of the lab's namespaces, where ``bridgehead`` runs."""
 PLACES: Final = (HUB, *SITES, WITNESS)
+NAMED_WITHIN_S: Final = 1.0
+"""How long who is refused waits for the number of who changes the lab."""
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -152,22 +155,39 @@ class LabFolder:
         except PermissionError as error:
             raise needs_root(tried) from error
         try:
+            self._take(descriptor, tried)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            try:
+                yield
+            finally:
+                os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def _take(self, descriptor: int, tried: str) -> None:
+        """Take the lock of an open file, whose holder writes its number into it. Raises LAB_BUSY."""
+        limit_s = time.monotonic() + NAMED_WITHIN_S
+        while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                holder = os.pread(descriptor, 20, 0).decode() or "unknown"
-                raise BridgeheadError(
-                    ErrorCode.LAB_BUSY,
-                    tried=tried,
-                    subject=str(self.root),
-                    happened=f"process {holder} is changing this lab",
-                    remedy="Wait for it, or name another --dir.",
-                ) from error
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-            yield
-        finally:
-            os.close(descriptor)
+                # A holder has the lock a moment before its number is there, and one that was killed leaves its number behind.
+                holder = os.pread(descriptor, 20, 0).decode()
+                named = holder and read_stat(int(holder)) is not None
+                if named or time.monotonic() > limit_s:
+                    raise BridgeheadError(
+                        ErrorCode.LAB_BUSY,
+                        tried=tried,
+                        subject=str(self.root),
+                        happened=f"process {holder} is changing this lab"
+                        if named
+                        else "a process that gives no number is changing this lab",
+                        remedy="Wait for it, or name another --dir.",
+                    ) from error
+                time.sleep(0.005)
+            else:
+                os.ftruncate(descriptor, 0)
+                return
 
 
 def new_record(*, now_s: float, net: str) -> LabRecord:
