@@ -274,7 +274,6 @@ class TestSlurmFaults(SlurmHooks):
             assert isinstance(ended, JobEnded)
             assert ended.exit_code is None
         finally:
-            self.cluster.start_node(node)
-            self.cluster.client("scontrol", "update", f"nodename={node}", "state=resume")
+            self.cluster.bring_back(node)
             self.cluster.wait_ready()
         assert scheduler.observe(JobName(JOB)) == ended

@@ -96,7 +96,6 @@ class TestSeveralExecutions(SlurmHooks):
             with pytest.raises(Transient, match=f"{node} is not seen to answer"):
                 scheduler.start(self.spec(self.counts()), stamp=stamp("other"))
         finally:
-            self.cluster.start_node(node)
-            self.cluster.client("scontrol", "update", f"nodename={node}", "state=resume")
+            self.cluster.bring_back(node)
             self.cluster.wait_ready()
         assert isinstance(scheduler.observe(JOB), JobEnded)

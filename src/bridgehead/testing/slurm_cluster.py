@@ -126,6 +126,15 @@ class SlurmCluster:
         """Start the slurmd of ``node``."""
         self.spawn("slurmd", "-D", "-f", str(self.conf), "-N", node)
 
+    def bring_back(self, node: str) -> None:
+        """Start the slurmd of a node that was killed, and say that it may be used. Raises RuntimeError."""
+        self.start_node(node)
+        try:
+            self.client("scontrol", "update", f"nodename={node}", "state=resume")
+        except RuntimeError as error:
+            if "Invalid node state" not in str(error):  # it has registered by now, and is back without being told
+                raise
+
     def start_rest(self) -> None:
         """Start slurmrestd. It refuses to serve as root unless told otherwise; here jobs must run as the user of the command line."""
         self.rest_socket.unlink(missing_ok=True)
