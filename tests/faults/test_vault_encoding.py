@@ -123,6 +123,45 @@ def test_a_tensor_whose_rows_differ_is_searched_again_on_the_way(tmp_path, monke
     assert reopened(tmp_path / "a").load(result.id) == {"s.safetensors": to_safetensors({"exp_avg.emb": after})}
 
 
+@pytest.mark.parametrize("ranks", [1, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize("at", [0, 2, 12])
+def test_blocks_that_nothing_predicts_leave_the_others_small_in_whatever_order_they_come(tmp_path, monkeypatch, ranks, dtype, at) -> None:
+    """Forty blocks, of which a few are new and the others differ in few elements: of one tensor, or of one in each rank."""
+    count, size, new = 40, 1 << 14, range(at, at + 6)
+    monkeypatch.setattr(encoding, "ALIGNED_ELEMENTS", size)
+    random = np.random.default_rng(at)
+
+    def files(values):
+        parts = np.split(values, ranks)
+        return {f"rank-{number}/m.safetensors": to_safetensors({"w": part}) for number, part in enumerate(parts)}
+
+    def fresh(elements):
+        return (random.standard_normal(elements) * 1e8).astype(dtype)
+
+    first = fresh(count * size)
+    second = first.copy()
+    second[::200] += dtype(1000)
+    for block in new:
+        second[block * size : (block + 1) * size] = fresh(size)
+    written = []
+    for order in range(4):
+        vault = make(tmp_path / f"v{order}")
+        shuffled = np.random.default_rng(order).permutation
+
+        def one_by_one(work, items, *, workers, shuffled=shuffled):
+            return [work(item) for item in shuffled(np.array(items, dtype=object))]
+
+        vault.save(files(first), workload=TRAIN, step=1, epoch=Epoch(0), site=A)
+        with monkeypatch.context() as patched:
+            if order:
+                patched.setattr(encoding, "parallel", one_by_one)
+            written.append(vault.save(files(second), workload=TRAIN, step=2, epoch=Epoch(0), site=A).written_bytes)
+    block_bytes = size * second.itemsize
+    least = len(new) * block_bytes * 0.8 + (count - len(new)) * block_bytes * 0.02
+    assert max(written) < least + 8 * block_bytes, f"{written} of {count * block_bytes}: a few that are new cost no more than that again"
+
+
 def test_a_store_that_fails_while_another_thread_waits_for_the_same_block_ends_the_save(tmp_path) -> None:
     """Equal blocks are stored once: who waits for the other one hears that it failed."""
     random = np.random.default_rng(7)

@@ -184,6 +184,9 @@ def test_what_was_found_for_one_block_serves_the_next_one_and_is_refused_where_i
     noise = np.random.default_rng(1).bytes(len(w1.data))
     assert encode_alike(noise, form=w1.form, hint=Hint(None, (), planes.share)) is None
     assert encode_alike(b"", form=w1.form, hint=Hint(None, (), planes.share)) is None
+    assert encode_alike(w1.data, form=w1.form, hint=Hint(None, (), planes.share * 1.2)) is None, (
+        "another kind of block: something else may do better"
+    )
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the test knows the control word of x86-64 only")

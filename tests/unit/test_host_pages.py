@@ -74,6 +74,34 @@ def test_what_waits_is_bounded() -> None:
     assert sum(size * len(same) for size, same in host_pages._free.items()) == MAX_FREE_BYTES
 
 
+def test_what_nobody_asks_for_makes_room() -> None:
+    held = [pages(8 * MIB) for _ in range(MAX_FREE_BYTES // (8 * MIB))]
+    held.clear()
+    first = pages(4 * MIB)
+    assert not host_pages._free.get(4 * MIB)
+    del first
+    assert len(host_pages._free[4 * MIB]) == 1, "it is kept, although all room was taken by another size"
+    assert len(host_pages._free[8 * MIB]) == MAX_FREE_BYTES // (8 * MIB) - 1
+
+
+def test_what_a_view_in_a_circle_of_garbage_still_sees_is_nobody_elses() -> None:
+    seen = []
+
+    class Circle:
+        def __init__(self) -> None:
+            self.me, self.view = self, pages(4 * MIB)
+            self.view[:4] = b"mine"
+
+        def __del__(self) -> None:
+            other = pages(4 * MIB)
+            other[:4] = b"they"
+            seen.append(bytes(self.view[:4]))
+
+    Circle()
+    gc.collect()
+    assert seen == [b"mine"]
+
+
 def test_pieces_of_any_size_share_few_lengths() -> None:
     draw = random.Random(3)
     sizes = [draw.randrange(256 << 10, 9 * MIB) for _ in range(2000)] + [4 * MIB, 4 * MIB + 4095, 40 * MIB]

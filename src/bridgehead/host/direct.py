@@ -18,6 +18,8 @@ from bridgehead.host.pages import PAGE_BYTES, pages
 _DIRECT: Final = getattr(os, "O_DIRECT", 0)
 _MIN_BYTES: Final = 256 << 10
 """Less is quicker through the cache, where the system puts neighbours together."""
+_PAGED_BYTES: Final = 512 << 10
+"""What is read in smaller pieces is mostly copied or searched and let go at once."""
 _PIECE_BYTES: Final = 4 << 20
 _CANNOT: Final = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -27,7 +29,7 @@ _mine = threading.local()
 
 def read_at(descriptor: int, size_bytes: int, offset: int) -> bytes | memoryview:
     """So many bytes at ``offset``, fewer at the end of the file only; what is large lies in ``pages``. Raises OSError, MemoryError."""
-    if size_bytes < _MIN_BYTES:
+    if size_bytes < _PAGED_BYTES:
         data = os.pread(descriptor, size_bytes, offset)
         while 0 < len(data) < size_bytes and (more := os.pread(descriptor, size_bytes - len(data), offset + len(data))):
             data += more

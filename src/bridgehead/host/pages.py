@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import threading
 import weakref
 from typing import Any, Final
 
@@ -18,7 +19,9 @@ _HUGE_BYTES: Final = 2 << 20
 """Huge pages are given to a mapping that begins and ends with one."""
 
 _free: Final[dict[int, list[mmap.mmap]]] = {}
-"""By size. Without a lock: a list is appended to and popped in one step, and memory may be let go in the middle of anything."""
+"""By size, what was let go last at the end."""
+_keeping: Final = threading.Lock()
+"""Never waited for: memory may be let go in the middle of anything, also of this."""
 _kinds: Final[dict[int, Any]] = {}
 
 
@@ -30,7 +33,8 @@ def pages(size_bytes: int) -> memoryview:
     length = _length(size_bytes)
     try:
         memory = _free[length].pop()
-    except (KeyError, IndexError):
+        memory.resize(length)  # refused as long as there is a view: the collector of garbage may tell of the end of one too early
+    except (KeyError, IndexError, BufferError):
         memory = _fresh(length)
     # Views hold what they are of, and this is told when the last of them is gone; an mmap cannot tell it.
     room = _kind(length).from_buffer(memory)
@@ -64,8 +68,20 @@ def _fresh(length: int) -> mmap.mmap:
 
 
 def _let_go(memory: mmap.mmap) -> None:
-    if sum(length * len(same) for length, same in list(_free.items())) + len(memory) <= MAX_FREE_BYTES:
-        _free.setdefault(len(memory), []).append(memory)
+    """Keep it for the next piece of its size; for that, what was of no use for longest goes."""
+    if not _keeping.acquire(blocking=False):
+        return
+    try:
+        same = _free.pop(len(memory), [])
+        same.append(memory)
+        _free[len(memory)] = same
+        while sum(length * len(waiting) for length, waiting in _free.items()) > MAX_FREE_BYTES:
+            oldest = next(iter(_free))
+            del _free[oldest][:1]
+            if not _free[oldest]:
+                del _free[oldest]
+    finally:
+        _keeping.release()
 
 
 def _kind(length: int) -> Any:

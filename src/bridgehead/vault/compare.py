@@ -82,5 +82,5 @@ def _zeros(descriptor: int, begin: int, end: int) -> bool:
         if error.errno == errno.ENXIO:
             return True  # nothing but a hole up to the end
         raise
-    data = read_at(descriptor, end - begin, begin)
+    data = bytes(read_at(descriptor, end - begin, begin))  # views are compared item by item
     return data == bytes(len(data))

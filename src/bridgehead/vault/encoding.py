@@ -7,9 +7,11 @@ one thread, so that every byte is read once and memory does not grow with the si
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain, islice
@@ -22,7 +24,7 @@ from bridgehead.kernel.hashing import block_hash, stream_hash
 from bridgehead.kernel.ids import BlockId, WorkloadId
 from bridgehead.model.snapshot import BlockRef, FileEntry, Snapshot, TensorEntry
 from bridgehead.vault.catalog import Catalog
-from bridgehead.vault.codec import Base, Candidate, Codec, Encoded, Hint, Predictor, encode, encode_alike
+from bridgehead.vault.codec import Base, Candidate, Codec, Encoded, Form, Hint, Predictor, encode, encode_alike
 from bridgehead.vault.memory import Budget, working_bytes
 from bridgehead.vault.objects import Objects, Stored, parallel
 from bridgehead.vault.pairing import Family, Guess, Slot, slot_of
@@ -46,7 +48,10 @@ FAMILY_BYTES: Final = ALIGNED_ELEMENTS * (12 + 14 + 4 * UNDER_WAY)
 KEPT_SHARE: Final = 0.4
 """Of the memory for blocks, what is at least kept as plain bytes for the next save, and more where the threads leave more."""
 SEARCHED_EVERY: Final = 8
-"""Of so many blocks of a tensor one is searched for what predicts it best, the others are encoded alike: rows of an embedding differ."""
+"""Of so many blocks of a kind one is searched for what predicts it best, the others are encoded as one like them was."""
+CERTAINLY: Final = 3
+"""After so many blocks of a kind that nothing predicts, others of that kind are encoded without a search. One alone may be the only one
+that is new; a block that is found predicted ends it."""
 
 
 RECENT: Final = 4
@@ -114,6 +119,7 @@ class _Earlier:
         self._refs = {ref.block: ref for ref in refs}
         self.blocks = frozenset(self._refs)
         self.plain: dict[BlockId, bytes | memoryview] = {}
+        self._tried: set[BlockId] = set()
 
     def held_bytes(self) -> int:
         """Memory that they take when all are loaded."""
@@ -121,15 +127,20 @@ class _Earlier:
 
     def load(self, blocks: Iterable[BlockId]) -> None:
         """Have their bytes in ``plain``. What is damaged cannot be a base; the save itself does not need it."""
-        refs = [self._refs[block] for block in dict.fromkeys(blocks) if block not in self.plain]
+        refs = [self._refs[block] for block in dict.fromkeys(blocks) if block not in self._tried]
         if self._reader is None or not refs:
             return
+        self._tried.update(ref.block for ref in refs)
         try:
             self.plain |= self._reader.many(refs)
         except Damaged:
             for ref in refs:
                 with contextlib.suppress(Damaged):
                     self.plain[ref.block] = self._reader.read(ref)
+
+
+_Kind = tuple[Form, tuple[Predictor, ...]]
+"""Blocks that are of one form, and that the same might predict."""
 
 
 def _likes(slot: Slot) -> tuple[tuple[str, str], ...]:
@@ -150,6 +161,10 @@ class _Save:
         self._done: dict[BlockId, Future[Stored]] = {}
         self._blocks: dict[int, BlockId] = {}
         self._hints: dict[tuple[str, str], Hint] = {}
+        self._kinds = [self._kind(index) for index in range(len(pieces))]
+        counts: dict[_Kind, Iterator[int]] = defaultdict(itertools.count)
+        self._numbers = [next(counts[kind]) for kind in self._kinds]
+        self._unpredicted: Counter[_Kind] = Counter()
 
     def run(self) -> tuple[list[Stored], tuple[BlockRef, ...]]:
         small = sum(piece.size_bytes for piece in self._pieces) < SMALL_BYTES
@@ -224,11 +239,18 @@ class _Save:
             if hint is None or hint.predictor is guess.predictor:
                 yield from (ref.block for ref in self._earlier_bases(guess))
 
+    def _kind(self, index: int) -> _Kind:
+        return self._pieces[index].slot.form, tuple(guess.predictor for guess in self._family.guesses(index))
+
     def _hint(self, index: int) -> Hint | None:
-        slot = self._pieces[index].slot
-        if slot.first // ALIGNED_ELEMENTS % SEARCHED_EVERY == SEARCHED_EVERY - 1:
+        """What was found for a block like this one; None when it is to be searched."""
+        if self._numbers[index] % SEARCHED_EVERY == SEARCHED_EVERY - 1:
             return None
-        return next((self._hints[name] for name in _likes(slot) if name in self._hints), None)
+        hint = next((self._hints[name] for name in _likes(self._pieces[index].slot) if name in self._hints), None)
+        if hint is not None and hint.predictor is None:
+            kind = self._kinds[index]
+            return hint if self._unpredicted[kind] >= CERTAINLY or not kind[1] else None
+        return hint
 
     def _store(self, index: int, held: Mapping[int, _Held], earlier: _Earlier) -> Stored:
         (block, data), piece = held[index], self._pieces[index]
@@ -263,11 +285,17 @@ class _Save:
         earlier.load(ref.block for ref in self._earlier_of([index]))
         candidates, generations = self._candidates(index, held, earlier)
         encoded = encode(data, form=slot.form, candidates=candidates, block=block)
-        frame = encoded.frame
-        if frame.codec in (Codec.PLANES, Codec.PREDICTED):
-            for name in _likes(slot):
-                self._hints[name] = Hint(frame.predictor, frame.parameters, encoded.share)
+        self._remember(index, encoded)
         return encoded, generations
+
+    def _remember(self, index: int, encoded: Encoded) -> None:
+        frame, kind = encoded.frame, self._kinds[index]
+        self._unpredicted[kind] = self._unpredicted[kind] + 1 if frame.predictor is None else 0
+        if frame.codec not in (Codec.PLANES, Codec.PREDICTED):
+            return
+        for name in _likes(self._pieces[index].slot):
+            if frame.predictor is not None or name not in self._hints:
+                self._hints[name] = Hint(frame.predictor, frame.parameters, encoded.share)
 
     def _candidates(
         self, index: int, held: Mapping[int, _Held], earlier: _Earlier, only: Predictor | None = None

@@ -16,7 +16,7 @@ from bridgehead.kernel.quantity import parse_bytes
 MEMORY_VARIABLE: Final = "BRIDGEHEAD_MEMORY"
 DEFAULT_BYTES: Final = 512 << 20
 MIN_BYTES: Final = 256 << 20
-"""With less, one family of blocks and the packs that are under way do not fit."""
+"""With less, hardly anything is left for blocks beside the packs that are under way. A family that is larger is encoded alone."""
 PROCESS_BYTES: Final = 80 << 20
 """Interpreter, libraries, index and records."""
 PACKS_BYTES: Final = 112 << 20

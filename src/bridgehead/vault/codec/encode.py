@@ -22,10 +22,11 @@ SAMPLE_RUNS: Final = 16
 SAMPLE_RUN: Final = 512
 """Elements of a trial: 16 stretches of 512."""
 _FIRST_LOOK: Final = 1 << 14
-_AS_WELL: Final = 1.01
-"""A hint whose share on this block is at most that many times the one it had is taken."""
+_ALIKE: Final = (0.9, 1.01)
+"""A hint is taken when its share on this block is between these times the one it had. What is much smaller is another kind of block, for
+which something else may do better still."""
 _EXCELLENT: Final = 0.07
-"""A candidate below this share ends the search."""
+"""A prediction below this share ends the search."""
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -140,7 +141,8 @@ def _hinted(bits: Bits, form: Form, candidates: Sequence[Candidate], hint: Hint)
             return None
         candidate = msgspec.structs.replace(candidate, parameters=(hint.parameters,))
         found = next(_trials(candidate, bits[places], places, form, ()))
-    return found if found.share <= hint.share * _AS_WELL else None
+    least, most = (hint.share * times for times in _ALIKE)
+    return found if found.share < _EXCELLENT or least <= found.share <= most else None
 
 
 def _best(data: bytes | memoryview, bits: Bits, form: Form, candidates: Sequence[Candidate], only: Codec | Predictor | None) -> _Option:
