@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,7 +28,11 @@ def open_writing(objects: Objects, what: str) -> Iterator[Writing]:
     with open_session(objects, what) as session:
         objects.index.refresh()
         objects.heed_doubts()
-        yield Writing(objects, session)
+        writing = Writing(objects, session)
+        try:
+            yield writing
+        finally:
+            writing.close()
 
 
 class Writing:
@@ -37,7 +42,9 @@ class Writing:
         self._objects = objects
         self._session = session
         self._lock = threading.Lock()
-        self._uploads = threading.Semaphore(UPLOADS)
+        self._room = threading.Semaphore(UPLOADS)
+        self._uploader = ThreadPoolExecutor(UPLOADS, thread_name_prefix="upload")
+        self._uploads: list[Future[None]] = []
         self._open = OpenPack()
         self._taken: set[BlockId] = set()
         self._closed: list[Pack] = []
@@ -61,26 +68,49 @@ class Writing:
                 if self._open.size_bytes < self._objects.pack_bytes:
                     self._open.add(block, size_bytes, sealed)
                     return True
-            self._store(at_least_bytes=self._objects.pack_bytes)
+            self._send()
 
     def lacking(self, snapshot: Snapshot) -> list[BlockRef]:
         """What a snapshot needs and the vault has not. See ``Objects.lacking``."""
         return self._objects.lacking(blocks_of(snapshot))
 
     def flush(self) -> None:
-        """On return all blocks are durable, and the index knows them."""
-        self._store(at_least_bytes=1)
+        """On return all blocks are durable, and the index knows them. Raises what the upload of any pack raised."""
+        with self._lock:
+            last, self._open = self._open, OpenPack()
+        if last.size_bytes:
+            self._upload(last)
+        self._await(unfinished=True)
         self._write_index(1)
 
-    def _store(self, *, at_least_bytes: int) -> None:
-        """Store the open pack when it has so many bytes. It is taken away when it is its turn, so that few are in memory."""
-        with self._uploads:
-            with self._lock:
-                if self._open.size_bytes < at_least_bytes:
-                    return
-                full, self._open = self._open, OpenPack()
-            pack, data = full.close(self._objects.cipher)
-            self._objects.put_pack(pack, data)
+    def close(self) -> None:
+        """No upload is left behind, whatever happened."""
+        self._uploader.shutdown()
+
+    def _send(self) -> None:
+        """Have the open pack uploaded when it is full; others go on meanwhile. It is taken away when there is room for it, so that few are
+        in memory. Raises what an earlier upload raised."""
+        self._await(unfinished=False)
+        self._room.acquire()
+        with self._lock:
+            if self._open.size_bytes < self._objects.pack_bytes:
+                self._room.release()
+                return
+            full, self._open = self._open, OpenPack()
+            upload = self._uploader.submit(self._upload, full)
+            upload.add_done_callback(lambda _: self._room.release())
+            self._uploads.append(upload)
+
+    def _await(self, *, unfinished: bool) -> None:
+        with self._lock:
+            ended = [upload for upload in self._uploads if unfinished or upload.done()]
+            self._uploads = [upload for upload in self._uploads if upload not in ended]
+        for upload in ended:
+            upload.result()
+
+    def _upload(self, full: OpenPack) -> None:
+        pack, data = full.close(self._objects.cipher)
+        self._objects.put_pack(pack, data)
         with self._lock:
             self._closed.append(pack)
         self._write_index(INDEXED_EVERY)
