@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import json
 import re
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,8 +20,9 @@ from bridgehead.app import netboot, runs
 from bridgehead.app.home import Home
 from bridgehead.cli.main import main
 from bridgehead.drivers.netboot import NetbootFolder, NetbootMachines, NetbootOptions, NetbootServer
+from bridgehead.drivers.netboot.redfish import Redfish
 from bridgehead.host.web import WebAccess
-from bridgehead.kernel.errors import BridgeheadError, Conflict, NotFound, Transient, Unknown
+from bridgehead.kernel.errors import BridgeheadError, Conflict, NotFound, Permanent, Transient, Unknown
 from bridgehead.runbook import state as st
 from bridgehead.testing.redfish_fake import PASSWORD, USER, FakeController
 from bridgehead.testing.scheduler_suite import stamp
@@ -225,6 +228,36 @@ def test_an_order_is_given_once_whatever_becomes_of_the_answer(hall: Hall) -> No
         there.rebuild("n0", build="0" * 64, attempt=2, stamp=stamp(epoch=2))
     with pytest.raises(NotFound):
         there.observe("n9")
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_controller_that_sends_on_is_followed_on_its_own_server_alone(hall: Hall, same: bool) -> None:
+    """Else whoever stands in for one could get the login of all."""
+    asked: list[tuple[str, bool]] = []
+    controller = hall.controllers[0]
+
+    class SendsOn(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, "Authorization" in self.headers))
+            self.send_response(307)
+            self.send_header("Location", "/redfish/v1/Systems/2" if same else f"{controller.url}/redfish/v1/Systems/1")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SendsOn)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    access = WebAccess(user=USER, password_file=str(hall.tmp / "password"))
+    driver = Redfish(f"http://127.0.0.1:{server.server_port}", system="1", access=access, timeout_s=5.0)
+    with pytest.raises(Permanent, match="answered 307" if same else f"it sends on to {controller.url}") as refused:
+        driver.start_from_network()
+    server.shutdown()
+    server.server_close()
+    assert asked == [(f"/redfish/v1/Systems/{number}", True) for number in ((1, 2) if same else (1,))], "once, and never in a circle"
+    assert same or "bmc" in refused.value.remedy
+    assert controller.resets == []
 
 
 def test_nobody_reports_for_another_node_and_nothing_else_is_served(hall: Hall) -> None:

@@ -8,13 +8,14 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bridgehead.app import site_probe
-from bridgehead.app.site_preflight.judge_contents import judge_paths, judge_variables
+from bridgehead.app.site_preflight.judge_contents import judge_images, judge_paths, judge_variables
 from bridgehead.app.site_preflight.judge_gpus import judge_gpus
 from bridgehead.app.site_preflight.judge_slurm import judge_slurm
 from bridgehead.app.site_preflight.place import Place
@@ -65,6 +66,37 @@ def test_J14_the_node_that_was_looked_at_does_not_hide_older_ones_of_the_estate(
 def test_J14_every_row_of_a_node_counts(tmp_path: Path) -> None:
     rows = ["NVIDIA H100, 560.28.03"] * 7 + ["NVIDIA H100, 545.23.06"]
     assert drivers(smi(tmp_path, *rows), "560.28.03").status is FAIL
+
+
+class Asked(Place):
+    """What is looked for at it."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.asked: list[dict[str, object]] = []
+
+    def look(self, asked: Sequence[dict[str, object]], **_: object) -> list[dict[str, Any]]:
+        self.asked += asked
+        return [{"is": True} for _ in asked]
+
+
+@pytest.mark.parametrize(
+    ("word", "host", "repository"),
+    [
+        ("ubuntu:24.04", "docker.io", "library/ubuntu"),
+        ("docker.io/ubuntu", "docker.io", "library/ubuntu"),
+        ("docker://docker.io/ubuntu:24.04", "docker.io", "library/ubuntu"),
+        ("pytorch/pytorch:2.5", "docker.io", "pytorch/pytorch"),
+        ("nvcr.io#nvidia/pytorch:24.05-py3", "nvcr.io", "nvidia/pytorch"),
+        ("localhost:5000/trainer:1", "localhost:5000", "trainer"),
+        ("localhost/trainer", "localhost", "trainer"),
+    ],
+)
+def test_J14_images_are_looked_for_where_their_names_say(word: str, host: str, repository: str) -> None:
+    place = Asked()
+    judge_images(needs(images=(ImageNeed(word, "x", DIGEST),)), place)
+    (asked,) = place.asked
+    assert (asked["host"], asked["repository"], asked["digest"]) == (host, repository, DIGEST)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,8 @@ class _Registry(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != "Bearer t0" or self.asks_login:
             return self._send(401, b"", body=body)
         kind, name = self.path.removeprefix("/v2/ml/train/").split("/")
+        if kind == "manifests" and name in self.blobs and name != self.digest:
+            return self._send(500, b"", body=body)  # what distribution answers when a blob is asked for as a manifest
         content = self.blobs.get(name) if (kind == "manifests") == (name == self.digest) else None
         return self._send(404 if content is None else 200, content or b"", body=body)
 

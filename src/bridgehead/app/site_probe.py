@@ -125,16 +125,16 @@ def layout_image(asked: dict[str, Any]) -> dict[str, Any]:
             waiting += json.loads(blob(one["digest"]) or b"{}").get("manifests", [])
     if asked["digest"] not in listed:
         return {"is": False, "why": "its index has " + (", ".join(sorted(listed)[:3]) or "nothing")}
-    return _image(asked["digest"], blob, lambda digest, size: _sized(os.path.join(root, "blobs", *digest.split(":", 1)), size))
+    return _image(asked["digest"], blob, blob, lambda digest, size: _sized(os.path.join(root, "blobs", *digest.split(":", 1)), size))
 
 
 def _sized(place: str, size: int) -> bool:
     return os.path.isfile(place) and os.path.getsize(place) == size
 
 
-def _image(digest: str, blob: Any, has: Any) -> dict[str, Any]:
+def _image(digest: str, manifest_of: Any, blob: Any, has: Any) -> dict[str, Any]:
     """Follow a manifest to its configuration; what the image says of CUDA and NCCL stands in the environment that it sets."""
-    content = blob(digest)
+    content = manifest_of(digest)
     if content is None:
         return {"is": False, "why": "the manifest is missing"}
     if "sha256:" + hashlib.sha256(content).hexdigest() != digest:
@@ -142,7 +142,7 @@ def _image(digest: str, blob: Any, has: Any) -> dict[str, Any]:
     manifest = json.loads(content)
     if "manifests" in manifest:
         inner = [one for one in manifest["manifests"] if one.get("platform", {}).get("os") != "unknown"]
-        answers = [_image(one["digest"], blob, has) for one in inner]
+        answers = [_image(one["digest"], manifest_of, blob, has) for one in inner]
         bad = [one for one in answers if not one["is"]]
         return bad[0] if bad or not answers else answers[0]
     lacking = [one["digest"] for one in [manifest["config"], *manifest["layers"]] if not has(one["digest"], one["size"])]
@@ -160,17 +160,17 @@ class Registry:
         host = "registry-1.docker.io" if host == "docker.io" else host
         self.base = f"{'http' if plain else 'https'}://{host}/v2/{repository}"
         self.token = ""
+        self.opener = _opener()
 
     def ask(self, place: str, method: str = "GET", again: bool = True) -> Any:
-        """An open answer. Raises HTTPError and OSError."""
-        import ssl
+        """An open answer. Raises HTTPError, PermissionError for want of a token, and OSError."""
         import urllib.error
         import urllib.request
 
         headers = {"Accept": MANIFESTS, **({"Authorization": "Bearer " + self.token} if self.token else {})}
         request = urllib.request.Request(f"{self.base}/{place}", method=method, headers=headers)
         try:
-            return urllib.request.urlopen(request, timeout=CONNECT_S * 4, context=ssl.create_default_context())
+            return self.opener.open(request, timeout=CONNECT_S * 4)
         except urllib.error.HTTPError as error:
             asks = error.headers.get("WWW-Authenticate", "")
             if error.code != 401 or not again or not asks.lower().startswith("bearer "):
@@ -178,17 +178,24 @@ class Registry:
             self.token = self._token(asks[7:])
             return self.ask(place, method, again=False)
 
+    def manifest(self, digest: str) -> bytes | None:
+        """A manifest; None when the registry says that it has none."""
+        return self._content(f"manifests/{digest}")
+
     def blob(self, digest: str) -> bytes | None:
-        """A manifest or a configuration; None when the registry says that it has none."""
+        """A configuration; None when the registry says that it has none."""
+        # Never asked for as a manifest: distribution answers 500 to that.
+        return self._content(f"blobs/{digest}")
+
+    def _content(self, place: str) -> bytes | None:
         import urllib.error
 
-        for kind in ("manifests", "blobs"):
-            try:
-                with self.ask(f"{kind}/{digest}") as answer:
-                    return bytes(answer.read())
-            except urllib.error.HTTPError as error:
-                if error.code != 404:
-                    raise
+        try:
+            with self.ask(place) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
         return None
 
     def has(self, digest: str, size: int) -> bool:
@@ -204,15 +211,39 @@ class Registry:
             raise
 
     def _token(self, words: str) -> str:
+        import urllib.error
         import urllib.parse
         import urllib.request
 
         parts = dict(part.strip().split("=", 1) for part in words.split(",") if "=" in part)
         given = {key: value.strip('"') for key, value in parts.items()}
         query = urllib.parse.urlencode([(key, given[key]) for key in ("service", "scope") if key in given])
-        with urllib.request.urlopen(f"{given['realm']}?{query}", timeout=CONNECT_S * 4) as answer:
-            found = json.load(answer)
+        try:
+            with urllib.request.urlopen(f"{given['realm']}?{query}", timeout=CONNECT_S * 4) as answer:
+                found = json.load(answer)
+        except urllib.error.HTTPError as error:
+            # Not as it came: a 404 of the token server would read as one of the registry, "absent".
+            raise PermissionError(_refusal("the registry's token server", error.code)) from error
         return str(found.get("token") or found.get("access_token"))
+
+
+def _opener() -> Any:
+    """Opens addresses, also where a registry sends on to its storage."""
+    import ssl
+    import urllib.parse
+    import urllib.request
+
+    class Onward(urllib.request.HTTPRedirectHandler):
+        """Signed addresses of a storage hold for one method, and not with a token beside it, which is none of its business anyway."""
+
+        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+            old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+            kept = req.headers if (old.scheme, old.netloc) == (new.scheme, new.netloc) else {"Accept": MANIFESTS}
+            return urllib.request.Request(newurl, method=req.get_method(), headers=kept)
+
+        http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302  # before Python 3.11 it knows no 308
+
+    return urllib.request.build_opener(urllib.request.HTTPSHandler(context=ssl.create_default_context()), Onward)
 
 
 def registry_image(asked: dict[str, Any]) -> dict[str, Any]:
@@ -225,11 +256,19 @@ def registry_image(asked: dict[str, Any]) -> dict[str, Any]:
             said = answer.headers.get("Docker-Content-Digest", asked["digest"])
         if said != asked["digest"]:
             return {"is": False, "why": f"the registry answers with {said}"}
-        return _image(asked["digest"], registry.blob, registry.has)
+        return _image(asked["digest"], registry.manifest, registry.blob, registry.has)
     except urllib.error.HTTPError as error:
         if error.code == 404:
             return {"is": False, "why": "the registry does not have this digest"}
-        return {"error": f"the registry answers {error.code}" + (", it asks for a login" if error.code in (401, 403) else "")}
+        return {"error": _refusal("the registry", error.code)}
+    except PermissionError as error:
+        return {"error": str(error)}
+    except urllib.error.URLError as error:
+        return {"error": f"the registry cannot be reached ({error.reason})"}
+
+
+def _refusal(who: str, code: int) -> str:
+    return f"{who} answers {code}" + (", it asks for a login" if code in (401, 403) else "")
 
 
 def variable(asked: dict[str, Any]) -> dict[str, Any]:

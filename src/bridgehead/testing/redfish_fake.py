@@ -1,4 +1,5 @@
-"""A strict fake of nodes' controllers: what DSP0266 says of changes is refused when it is done wrongly. No real controller was met."""
+"""A strict fake of nodes' controllers: what DSP0266 says of changes is refused when it is done wrongly. ETags and the boot that happens
+once are shown by it alone; the emulator in the contract tests has neither."""
 
 from __future__ import annotations
 

@@ -134,7 +134,9 @@ def _image_look(one: ImageNeed, needs: SiteNeeds) -> dict[str, Any]:
     name = re.sub(r"^[a-z]+://", "", word).replace("#", "/", 1)
     host, slash, repository = name.partition("/")
     if not slash or not re.search(r"[.:]|^localhost$", host):
-        host, repository = "docker.io", name if slash else f"library/{name}"
+        host, repository = "docker.io", name
+    if host == "docker.io" and "/" not in repository:
+        repository = f"library/{repository}"
     repository = re.sub(r":[\w.-]+$", "", repository)
     return {"look": "registry", "host": host, "repository": repository, "digest": one.digest, "plain": host in needs.look.plain_http}
 

@@ -1,11 +1,12 @@
 """Redfish: a node's controller (BMC) is told to start it from the network, once (DMTF DSP0266; DSP2046 for ComputerSystem).
 
-It has met a strict fake of the protocol, and no real controller.
+It has met a strict fake of the protocol and sushy-tools' emulator of controllers, and no real hardware.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
@@ -14,6 +15,16 @@ from bridgehead.host.web import Access, WebAnswer, WebClient
 from bridgehead.kernel.errors import Permanent, Unknown
 
 SYSTEMS: Final = "/redfish/v1/Systems"
+_MOVED: Final = (301, 302, 307, 308)
+_REASON_CHARS: Final = 200
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    """What a GET found: where it really is, its content, its ETag or ""."""
+
+    path: str
+    content: dict[str, Any]
+    tag: str
 
 
 class Redfish:
@@ -32,8 +43,8 @@ class Redfish:
 
         Raises Transient when it was not reached, Unknown when the answer to the restart was lost, Permanent when it is refused.
         """
-        path = self._path()
-        found, tag = self._get(path)
+        resource = self._get(self._path())
+        path, found, tag = resource.path, resource.content, resource.tag
         allowed = found.get("Boot", {}).get("BootSourceOverrideTarget@Redfish.AllowableValues")
         if isinstance(allowed, list) and "Pxe" not in allowed:
             raise self._refuse(path, f"it can start from {', '.join(map(str, allowed)) or 'nothing'}, and not from Pxe")
@@ -54,16 +65,19 @@ class Redfish:
     def _path(self) -> str:
         if self._system:
             return self._system
-        members = self._get(SYSTEMS)[0].get("Members")
+        members = self._get(SYSTEMS).content.get("Members")
         if not isinstance(members, list) or len(members) != 1 or not isinstance(members[0], dict):
             many = len(members) if isinstance(members, list) else 0
             raise self._refuse(SYSTEMS, f"it has {many} systems", "Name the right one by 'system' in the rebuild file.")
         self._system = str(members[0].get("@odata.id"))
         return self._system
 
-    def _get(self, path: str) -> tuple[dict[str, Any], str]:
-        tried = "look at a node's controller"
-        answer = self._client.request("GET", path, tried=tried, headers={"Accept": "application/json", "OData-Version": "4.0"})
+    def _get(self, path: str) -> _Resource:
+        tried, headers = "look at a node's controller", {"Accept": "application/json", "OData-Version": "4.0"}
+        answer = self._client.request("GET", path, tried=tried, headers=headers)
+        if answer.status in _MOVED:
+            path = self._moved(path, answer.headers.get("location", ""))
+            answer = self._client.request("GET", path, tried=tried, headers=headers)
         self._check(answer, path, tried)
         try:
             found = msgspec.json.decode(answer.body)
@@ -71,7 +85,19 @@ class Redfish:
             raise self._refuse(path, f"its answer is no JSON ({error})") from error
         if not isinstance(found, dict):
             raise self._refuse(path, "its answer is no object")
-        return found, answer.headers.get("etag", "")
+        return _Resource(path, found, answer.headers.get("etag", ""))
+
+    def _moved(self, path: str, location: str) -> str:
+        """Where else on the same server it is: a system may be known by a second name. No other server is given the login."""
+        base = urlsplit(self._client.url)
+        try:
+            there = urlsplit(urljoin(self._client.url + path, location))
+        except ValueError as error:
+            raise self._refuse(path, f"it sends on to what is no address ({error})") from error
+        if (there.scheme, there.netloc) != (base.scheme, base.netloc) or not there.path.startswith(base.path + "/"):
+            where = f"{there.scheme}://{there.netloc}{there.path}"
+            raise self._refuse(path, f"it sends on to {where}", "Name the right address by 'bmc' in the rebuild file.")
+        return there.path.removeprefix(base.path)
 
     def _change(self, method: str, path: str, body: object, *, tried: str, headers: dict[str, str] | None = None) -> None:
         sent = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
@@ -84,7 +110,20 @@ class Redfish:
 
     def _check(self, answer: WebAnswer, path: str, tried: str) -> None:
         if not 200 <= answer.status < 300:
-            raise refused(answer.status, tried=tried, subject=self._client.url + path)
+            error, reason = refused(answer.status, tried=tried, subject=self._client.url + path), _reason(answer.body)
+            happened = f"{error.happened} ({reason})" if reason else error.happened
+            raise type(error)(happened, tried=tried, subject=error.subject, remedy=error.remedy)
 
     def _refuse(self, path: str, happened: str, remedy: str = "Start the node from the network by hand.") -> Permanent:
         return Permanent(happened, tried="start a node from the network", subject=self._client.url + path, remedy=remedy)
+
+
+def _reason(body: bytes) -> str:
+    """Why the controller refuses, in its own words (DSP0266, error responses); "" when it does not say."""
+    try:
+        error = msgspec.json.decode(body)["error"]
+        told = error.get("@Message.ExtendedInfo") or [{}]
+        words = str(told[0].get("Message") or error.get("message") or "")
+    except (msgspec.DecodeError, RecursionError, LookupError, TypeError, AttributeError):
+        return ""
+    return " ".join(words.split())[:_REASON_CHARS]
