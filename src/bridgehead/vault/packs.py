@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
+from blake3 import blake3
 
 from bridgehead.host.pages import pages
 from bridgehead.kernel.hashing import block_hash, stream_hash
@@ -96,11 +97,12 @@ class OpenPack:
                     "it changed in memory before it was stored",
                     remedy="Nothing was committed. Look at the memory of this machine before you save again.",
                 )
-        label = table_label(block_hash(self._room[: self._end])) if cipher.binds_tables else TABLE_LABEL
+        hasher = blake3(self._room[: self._end])
+        label = table_label(hasher.hexdigest()) if cipher.binds_tables else TABLE_LABEL
         table = cipher.seal(msgspec.msgpack.encode(self._entries), label=label)
-        self._append(table + _LENGTH.pack(len(table)) + END)
-        data = self._room[: self._end]
-        return Pack(bytes.fromhex(block_hash(data)), self._end, tuple(self._entries)), data
+        end = table + _LENGTH.pack(len(table)) + END
+        self._append(end)
+        return Pack(hasher.update(end).digest(), self._end, tuple(self._entries)), self._room[: self._end]
 
 
 def holds(data: bytes | memoryview, entry: Entry, cipher: Cipher) -> bool:
