@@ -14,6 +14,7 @@ PINS ?= pinned
 SEEDS ?= 1000
 ARGS ?=
 export PYTHON PINS
+unexport PYTHONDONTWRITEBYTECODE # tests start thousands of Pythons, and each would compile all modules anew
 
 .PHONY: demo test check bench dst docs clean installed-demo installed-test
 

@@ -74,9 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--ignore-orders", action="store_true", help="neither hold when asked nor stop for a fence")
     asked = parser.parse_args(arguments)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    options = SessionOptions.from_env(os.environ)
-    if asked.ignore_orders:
-        options = msgspec.structs.replace(options, listen=False)
+    # Every step is reported: its steps are so short that a pause between reports would leave some untold when it is killed.
+    options = msgspec.structs.replace(SessionOptions.from_env(os.environ), report_every_s=0.0, listen=not asked.ignore_orders)
     with Session(open_vault(Path(required(os.environ, "BRIDGEHEAD_VAULT"))), options) as session:
         train(
             session,
