@@ -14,6 +14,9 @@ from bridgehead.testing.kube_hooks import SPACE, KubeHooks
 from bridgehead.testing.kube_server import Strike
 from bridgehead.testing.scheduler_suite import JOB, stamp
 
+REAL = "/jobs?fieldValidation"
+"""Of the request that makes a Job; the one before it only asks what the server would make of it."""
+
 
 class Died(BaseException):
     """The controller, at a planned place."""
@@ -93,14 +96,14 @@ class TestStartFaults(KubeHooks):
             self.wait_ended(scheduler)
 
     def test_a_lost_answer_to_create_is_looked_up_by_the_token(self, scheduler):
-        self.cluster.strikes = [Strike(method="POST", part="/jobs", done=True)]
+        self.cluster.strikes = [Strike(method="POST", part=REAL, done=True)]
         identity = scheduler.start(self.spec(self.sleeps()), stamp=stamp())
         assert [f"{SPACE}/{job['metadata']['uid']}" for job in self.jobs()] == [identity.native_id]
         assert scheduler.start(self.spec(self.sleeps()), stamp=stamp()) == identity
         self.only_one_ran()
 
     def test_a_create_that_was_not_done_is_unknown_and_repeated(self, scheduler):
-        self.cluster.strikes = [Strike(method="POST", part="/jobs", status=500)]
+        self.cluster.strikes = [Strike(method="POST", part=REAL, status=500)]
         with pytest.raises(Unknown, match="500"):
             scheduler.start(self.spec(self.sleeps()), stamp=stamp())
         assert scheduler.observe(JOB) == JobAbsent(name=JOB)
@@ -230,6 +233,30 @@ class TestStartFaults(KubeHooks):
             wrong.start(self.spec(self.sleeps()), stamp=stamp())
         assert scheduler.observe(JOB) == ended
         assert self.running(scheduler) if scheduler.start(self.spec(self.sleeps()), stamp=stamp()) else None
+
+    @pytest.mark.parametrize("dropped", [("suspend",), ("podReplacementPolicy",), ("completionMode", "suspend", "podReplacementPolicy")])
+    def test_a_server_that_drops_a_rule_of_a_job_runs_nothing(self, scheduler, dropped):
+        """As one before 1.21 drops ``suspend`` without a word: the Job would run before its claim."""
+        self.cluster.store.dropped = dropped
+        with pytest.raises(Permanent, match=rf"does not keep .*spec\.{dropped[-1]}") as caught:
+            scheduler.start(self.spec(self.sleeps()), stamp=stamp())
+        assert "1.29" in caught.value.remedy
+        self.advance(30.0)
+        assert self.jobs() == []
+        assert self.pods() == []
+        assert scheduler.observe(JOB) == JobAbsent(name=JOB)
+        self.cluster.store.dropped = ()
+        scheduler.start(self.spec(self.sleeps()), stamp=stamp())
+        self.only_one_ran()
+
+    @pytest.mark.parametrize("done", [False, True])
+    def test_a_question_whose_answer_is_lost_has_made_nothing(self, scheduler, done):
+        self.cluster.strikes = [Strike(method="POST", part="dryRun", done=done)]
+        with pytest.raises(Transient):
+            scheduler.start(self.spec(self.sleeps()), stamp=stamp())
+        assert self.jobs() == []
+        scheduler.start(self.spec(self.sleeps()), stamp=stamp())
+        self.only_one_ran()
 
     def test_names_that_kubernetes_does_not_know_are_names_here(self, scheduler):
         names = [JobName(name) for name in ("Train@1.5_a+b", "Train@1.5_a-b", "x" * 150)]

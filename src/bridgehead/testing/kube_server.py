@@ -157,13 +157,15 @@ class FakeCluster:
         document = _decoded(body) if body else {}
         if method in ("POST", "PUT", "PATCH") and query.get("fieldValidation") != "Strict":
             raise Refused(400, "BadRequest", "this server is strict: ask for fieldValidation=Strict")
+        if "dryRun" in query and (method, query["dryRun"]) != ("POST", "All"):
+            raise Refused(422, "Invalid", f"dryRun: Unsupported value {query['dryRun']!r} of {method}")
         match method:
             case "GET" if item and not part:
                 return self.store.get(name, space, item)
             case "GET" if not item:
                 return self._list(name, space, query)
             case "POST" if not item:
-                return self.store.create(name, space, document)
+                return self.store.create(name, space, document, dry_run=query.get("dryRun") == "All")
             case "PUT" if item and not part:
                 return self.store.replace(name, space, item, document)
             case "PATCH" if item and not part and kind == "application/merge-patch+json":

@@ -65,9 +65,11 @@ class KubeStore:
         self._now = now
         self._version = 100
         self._objects: dict[tuple[str, str, str], Object] = {}
+        self.dropped: tuple[str, ...] = ()
+        """Fields of a Job's spec that this server does not know, and drops without a word as one before 1.25 does."""
 
-    def create(self, kind: str, space: str, document: Object) -> Object:
-        """A new object."""
+    def create(self, kind: str, space: str, document: Object, *, dry_run: bool = False) -> Object:
+        """A new object; in a dry run only what it would be."""
         document = copy.deepcopy(document)
         meta = document.setdefault("metadata", {})
         if meta.get("resourceVersion"):
@@ -82,10 +84,14 @@ class KubeStore:
             raise Refused(409, "AlreadyExists", f'{plural} "{meta["name"]}" already exists', name=meta["name"], kind=plural)
         if kind not in ("Node", "Pod"):
             document.pop("status", None)
+        if kind == "Job":
+            document["spec"] = {field: value for field, value in document["spec"].items() if field not in self.dropped}
         _encode(document)
         meta |= {"uid": str(uuid.uuid4()), "creationTimestamp": self.stamp(), "namespace": space}
         if KINDS[kind].counts_generations:
             meta["generation"] = 1
+        if dry_run:
+            return document
         self._objects[key] = document
         return self._touched(document)
 

@@ -128,9 +128,11 @@ class KubeApi:
                 continue
         raise Transient("the list changes faster than it can be read", tried=tried, subject=self._where(resource, ""))
 
-    def create(self, resource: Resource, document: Object, *, tried: str) -> Object:
-        """A new object. Raises Stale when the name is taken."""
-        return self._ask("POST", self._path(resource, "", tried), tried=tried, document=document, changes=True)
+    def create(self, resource: Resource, document: Object, *, tried: str, rehearse: bool = False) -> Object:
+        """A new object; with ``rehearse`` only what it would be, without the fields that this server drops. Raises Stale when the name is
+        taken."""
+        path = self._path(resource, "", tried) + ("?dryRun=All" if rehearse else "")
+        return self._ask("POST", path, tried=tried, document=document, changes=not rehearse)
 
     def replace(self, resource: Resource, document: Object, *, tried: str) -> Object:
         """The whole object, if it is still the one whose resourceVersion ``document`` has."""
@@ -189,7 +191,7 @@ class KubeApi:
     ) -> Object:
         if document is not None and method != "DELETE":
             # A field that the server does not know would otherwise be dropped without a word.
-            path += "?fieldValidation=Strict"
+            path += ("&" if "?" in path else "?") + "fieldValidation=Strict"
         headers = {"Accept": "application/json"} | ({"Content-Type": kind} if document is not None else {})
         body = msgspec.json.encode(document) if document is not None else b""
         answer = self._connection[1].request(method, path, tried=tried, body=body, headers=headers, changes=changes)

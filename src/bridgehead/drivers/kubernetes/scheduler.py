@@ -58,6 +58,7 @@ class KubernetesScheduler:
         self._books = BookKeeper(site, self._api)
         self._evidence = Evidence(site, self._api, self._books, now=now)
         self._deployments = DeploymentJobs(site, self._api, self._books, now=now)
+        self._keeps_rules = False
 
     def start(self, spec: JobSpec, *, stamp: Stamp) -> JobIdentity:
         """Start the job; a repeat of the stamp's key returns the execution that it started, whether it waits, runs or has ended.
@@ -155,6 +156,7 @@ class KubernetesScheduler:
         tried = "start a job"
         try:
             document = job_manifest(spec, self._options, job=mine.job, token=mine.token, key=stamp.key)
+            self._rehearsed(spec.name, document, tried)
             made = self._api.create(JOBS, document, tried=tried)
         except (Stale, Unknown) as error:
             # It exists, or may exist: its name holds the token, so it is ours.
@@ -171,6 +173,25 @@ class KubernetesScheduler:
             self._keep_secret(spec, made, tried)
         self._checkpoint("created")
         return JobView(made)
+
+    def _rehearsed(self, name: JobName, document: Object, tried: str) -> None:
+        """Raises Permanent when this server would drop a rule of a Job.
+
+        An older one drops ``suspend`` without a word, and the Job would run before its claim; without ``podReplacementPolicy`` two pods of
+        one rank would live at once.
+        """
+        if self._keeps_rules:
+            return
+        kept = self._api.create(JOBS, document, tried=tried, rehearse=True).get("spec", {})
+        lost = [rule for rule in document["spec"] if rule not in kept or (rule == "suspend" and kept[rule] is not True)]
+        if lost:
+            raise Permanent(
+                f"this server does not keep {', '.join(f'spec.{rule}' for rule in lost)} of a Job",
+                tried=tried,
+                subject=self._evidence.subject(name),
+                remedy="Nothing was started. It takes Kubernetes 1.29 or newer, and no admission webhook that changes these.",
+            )
+        self._keeps_rules = True
 
     def _claimed(self, spec: JobSpec, mine: Execution, job: JobView, stamp: Stamp) -> Execution:
         tried = "start a job"
